@@ -1,0 +1,9 @@
+"""pinfold keeps block groups of an LLM's KV cache: who owns each, where it is, who uses it, how it moves.
+
+General layout: `pinfold.core` is the protocol, three deterministic machines without any I/O;
+`pinfold.backends` is where things live (metadata stores, byte tiers); `pinfold.transport` is how machines
+talk. What is in this package itself is the public face: the processes, the client library and the command
+line. Importing it needs attrs and nothing else.
+"""
+
+__version__ = "0.1.0.dev0"
