@@ -1,0 +1,58 @@
+"""What tests share: where the public traces are, how far Hypothesis goes, how transcripts are recorded."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# `ci` is the default everywhere: the same examples on each run, so a red test is red for everybody.
+# `--hypothesis-profile=nightly` looks for new ones.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,  # a shared machine stalls; a slow example is not a wrong one
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],  # for the same reason as the deadline
+)
+settings.register_profile(
+    "nightly",
+    parent=settings.get_profile("ci"),
+    derandomize=False,
+    max_examples=5_000,
+    stateful_step_count=200,
+)
+settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("pinfold")
+    group.addoption("--record", action="store_true", help="write the transcripts in tests/scenarios anew")
+    group.addoption(
+        "--require-traces",
+        action="store_true",
+        help="fail, instead of skip, where the public traces are absent",
+    )
+
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest) -> bool:
+    """Whether transcripts are to be written anew (`--record`) instead of compared."""
+    return bool(request.config.getoption("--record"))
+
+
+@pytest.fixture
+def traces(request: pytest.FixtureRequest) -> Path:
+    """The folder of the public request traces; the only door to them, so that no skip hides their absence."""
+    folder = ROOT / os.environ.get("PINFOLD_TRACES", "../shared/data")  # an absolute value replaces ROOT
+    if not (folder / "conversation_trace.jsonl").is_file():
+        reason = f"no request traces in {folder}: set PINFOLD_TRACES to the folder that has them"
+        if request.config.getoption("--require-traces"):
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return folder
