@@ -56,7 +56,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     sdist = build("build_sdist", tree, tmp / "sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(tmp / "unpacked", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # absent before Python 3.11.4
+        archive.extractall(tmp / "unpacked")
     (unpacked,) = (tmp / "unpacked").iterdir()
     return build("build_wheel", unpacked, tmp / "wheel")
 
