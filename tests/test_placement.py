@@ -1,6 +1,7 @@
 """Placement: who can take a copy, who is chosen, and that chance is an argument."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from pinfold.core.ids import NodeName
 from pinfold.core.placement import PLACEMENTS, PlaceView, place, splitmix64
 
 
-def view(node: str, used: int = 0, capacity: int = 100, **fields: int) -> PlaceView:
+def view(node: str, used: int = 0, capacity: int = 100, **fields: Any) -> PlaceView:
     return PlaceView(NodeName(node), capacity, used, **fields)
 
 
