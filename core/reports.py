@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from attrs import define
 
-from .ids import CopyId, NodeName, Reason, Tier
+from .ids import CopyId, NodeName, Peer, Reason, Tier
 
 
 @define
@@ -48,6 +48,8 @@ class Heartbeat:
     number: int
     tiers: tuple[TierFill, ...] = ()
     stuck: tuple[str, ...] = ()
+    address: Peer = Peer("")
+    """Where the sender can be told that it has been replaced; "" means the address on record."""
 
 
 class Condition(IntEnum):
