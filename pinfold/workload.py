@@ -18,8 +18,7 @@ from .core.ids import GroupId, Key, Layout, group_id
 from .core.placement import splitmix64
 from .trace import BLOCK_TOKENS, TraceRequest
 
-# ---- requests
-# ------------------------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------------------
 
 _GAMMA = 0x9E3779B97F4A7C15
 
@@ -128,8 +127,7 @@ class _Ids:
         named.extend(self.new() for _ in range(tokens // BLOCK_TOKENS - len(named)))
 
 
-# ---- groups
-# --------------------------------------------------------------------------------------------------
+# ---- groups --------------------------------------------------------------------------------------------------
 
 
 @define(frozen=True)
@@ -203,8 +201,7 @@ def members(request: TraceRequest, group_blocks: int, family: Family) -> list[Me
     return found
 
 
-# ---- bytes
-# ---------------------------------------------------------------------------------------------------
+# ---- bytes ---------------------------------------------------------------------------------------------------
 
 _PIECE_BYTES = 1024
 _COUNTER_BYTES = 8
