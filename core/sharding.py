@@ -120,11 +120,10 @@ class RangeShards:
     `bounds` rise strictly and are one fewer than the shards.
     """
 
-    bounds: tuple[ShardKey, ...] = field()
+    bounds: tuple[ShardKey, ...]
 
-    @bounds.validator
-    def _rising(self, attribute: object, value: tuple[ShardKey, ...]) -> None:
-        if any(left >= right for left, right in pairwise(value)):
+    def __attrs_post_init__(self) -> None:
+        if any(left >= right for left, right in pairwise(self.bounds)):
             raise ValueError("the bounds of ranges rise strictly")
 
     @property
