@@ -16,7 +16,9 @@ from .state import DirectoryState
 def quarantined(state: DirectoryState, node: NodeName) -> int:
     """Slots that the node reports as quarantined: they count until it says otherwise."""
     link = state.links.get(node)
-    return sum(fill.quarantined for fill in link.tiers) if link is not None else 0
+    if link is None or not link.tiers:
+        return 0
+    return sum([fill.quarantined for fill in link.tiers])
 
 
 def capacity_of(turn: Turn, place: NodeName) -> int:
@@ -53,11 +55,16 @@ def choose(turn: Turn, slots: int, wish: NodeName, prefer: tuple[NodeName, ...],
     state, config = turn.state, turn.config
     if wish and wish not in avoid and usable(turn, wish) and has_room(turn, wish, slots):
         return wish
-    views = []
+    fit = []
     for node in state.nodes.values():
-        if node.name not in avoid and usable(turn, node.name):
-            used = state.used.get(node.name, 0) + quarantined(state, node.name)
-            views.append(PlaceView(node.name, node.capacity, used, locality=node.name in prefer))
+        name = node.name
+        if name not in avoid and usable(turn, name):
+            used = state.used.get(name, 0) + quarantined(state, name)
+            if used + slots <= node.capacity:
+                fit.append((node, used))
+    if len(fit) <= 1:
+        return fit[0][0].name if fit else NodeName("")
+    views = [PlaceView(node.name, node.capacity, used, locality=node.name in prefer) for node, used in fit]
     found = placement.place(views, slots, placement.PLACEMENTS[config.placement], None, state.placed, prefer)
     return found if found is not None else NodeName("")
 

@@ -37,11 +37,14 @@ def check_spec(config: DirectoryConfig, spec: Spec) -> Refusal | None:
     count = len(spec.sizes)
     if not 1 <= count <= config.group_blocks_max:
         return Refusal("TooLarge", f"a group has 1 to {config.group_blocks_max} blocks, not {count}", guard="group_blocks_max")
-    if count != spec.key.blocks or (spec.block_ids and len(spec.block_ids) != count):
+    key = spec.key
+    if count != key.blocks or (spec.block_ids and len(spec.block_ids) != count):
         return Refusal("BadRequest", "key, sizes and block ids disagree about the number of blocks", guard="block_count")
-    if min(spec.sizes) < 1 or max(spec.sizes) > spec.key.layout.block_bytes:
-        return Refusal("BadRequest", f"a block has 1 to {spec.key.layout.block_bytes} bytes", guard="block_bytes")
-    if spec.group != group_id(spec.key):
+    limit = key.layout.block_bytes
+    for size in spec.sizes:
+        if not 1 <= size <= limit:
+            return Refusal("BadRequest", f"a block has 1 to {limit} bytes, not {size}", guard="block_bytes")
+    if spec.group != group_id(key):
         return Refusal("BadRequest", "the group id is not that of the key", guard="group_id")
     return None
 
@@ -69,16 +72,16 @@ def _joined_or_exists(turn: Turn, hold: HoldId, body: Create, group: Group) -> I
 def _reserve(turn: Turn, session: SessionId, hold: HoldId, body: Create, group: Group | None) -> ItemAnswer:
     state, config, spec = turn.state, turn.config, body.spec
     slots = len(spec.sizes)
-    parent_at = _where(turn, spec.parent)
-    node = capacity.choose(turn, slots, body.node, parent_at)
+    node = capacity.choose(turn, slots, body.node, _where(turn, spec.parent) if spec.parent is not None else ())
     if not node:
         capacity.press(turn, slots, body.node)
         return Refused(Refusal("NoSpace", f"{slots} slots", f"{'EVICTED' if group is None else group.state.name}/CREATE", "has_room", "", config.retry_after_ms), turn.revision)
     state.placed += 1
     revision = turn.next_revision()
-    write_ms = min(body.write_ms or config.write_ms, config.write_ms)
+    write_ms = body.write_ms if 0 < body.write_ms < config.write_ms else config.write_ms
     record = state.nodes[node]
-    copy = Copy(CopyId(state.meta.shard, revision, 0), node, False, capacity.tier_wish(body.tier), Role.INCOMING, slots, record.incarnation, turn.now + write_ms)
+    copy_id = CopyId(state.meta.shard, revision, 0)
+    copy = Copy(copy_id, node, False, capacity.tier_wish(body.tier), Role.INCOMING, slots, record.incarnation, turn.now + write_ms)
     if group is None:
         blank = Group(spec.group, spec)
     else:
@@ -90,13 +93,11 @@ def _reserve(turn: Turn, session: SessionId, hold: HoldId, body: Create, group: 
     if group is not None:
         known = facts(turn, blank, copy, revision=revision, writer=session)
     change(turn, blank, row, copy, known)
-    holds.take(turn, hold, HoldKind.PIN, spec.group, copy.id, body.request)
+    holds.take(turn, hold, HoldKind.PIN, spec.group, copy_id, body.request)
     reading.touch(turn, spec.group)
-    return Created(spec.group, copy.id, node, record.address, hold, revision, revision)
+    return Created(spec.group, copy_id, node, record.address, hold, revision, revision)
 
 
-def _where(turn: Turn, group: GroupId | None) -> tuple[NodeName, ...]:
+def _where(turn: Turn, group: GroupId) -> tuple[NodeName, ...]:
     """Nodes that have the parent, for placement by locality."""
-    if group is None:
-        return ()
     return tuple(copy.node for copy in turn.state.copies.get(group, NO_COPIES) if is_readable(copy))

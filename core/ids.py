@@ -155,23 +155,20 @@ class Key:
 
 
 def group_id(key: Key) -> GroupId:
-    """The 16-byte id of `key`: blake2b over every field, each preceded by its length, so no two keys collide by joining."""
+    """The 16-byte id of `key`: blake2b over every field, quoted, so that no two keys meet by joining.
+
+    `ascii` of strings and integers is unambiguous and the same in every Python version and locale.
+    """
     layout = key.layout
-    digest = blake2b(digest_size=16, person=b"pinfold-group-1")
-    for part in (
+    text = ascii((
         key.tenant, key.model, key.model_revision,
-        layout.dtype, repr(layout.shape), layout.order, str(layout.block_bytes), layout.checksum,
-        key.prefix, str(key.blocks), repr(key.layers), repr(key.heads), repr(key.tokens),
-    ):  # fmt: skip
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(4, "big"))
-        digest.update(data)
-    return GroupId(digest.digest())
+        layout.dtype, layout.shape, layout.order, layout.block_bytes, layout.checksum,
+        key.prefix, key.blocks, key.layers, key.heads, key.tokens,
+    ))  # fmt: skip
+    return GroupId(blake2b(text.encode("ascii"), digest_size=16, person=b"pinfold-group-1").digest())
 
 
 def manifest_hash(layout: Layout, sizes: tuple[int, ...], checksums: tuple[int, ...]) -> bytes:
     """The 16-byte hash that a sealed copy is known by: layout, count, sizes (bytes) and checksums of its blocks."""
-    digest = blake2b(digest_size=16, person=b"pinfold-manif-1")
-    digest.update(repr((layout.dtype, layout.shape, layout.order, layout.block_bytes, layout.checksum)).encode())
-    digest.update(repr((len(sizes), sizes, checksums)).encode())
-    return digest.digest()
+    text = ascii((layout.dtype, layout.shape, layout.order, layout.block_bytes, layout.checksum, len(sizes), sizes, checksums))
+    return blake2b(text.encode("ascii"), digest_size=16, person=b"pinfold-manif-1").digest()

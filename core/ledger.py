@@ -15,7 +15,7 @@ from .effects import Reply, Send, Write
 from .errors import InvariantViolation, Refusal
 from .ids import CopyId, GroupId, HoldId, NO_COPY, NodeName, Peer, Role, State
 from .rows import Facts, is_readable
-from .state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Hold, Link
+from .state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Hold
 from .table import On, Row
 
 UNSETTLED = (State.WRITING, State.MIGRATING_OUT, State.MIGRATING_IN, State.EVICTING, State.EVICTED)
@@ -56,9 +56,8 @@ class Turn:
         record = state.nodes.get(node)
         if record is None or not record.alive:
             return 0
-        link = state.links.get(node) or Link()
-        number = link.number + 1
-        state.links[node] = Link(number, link.seen, link.seen_at, link.ready, link.tiers, link.stuck)
+        number = state.numbers.get(node, 0) + 1
+        state.numbers[node] = number
         if copy is not NO_COPY:
             state.ordered[copy] = number
         meta = state.meta
@@ -171,6 +170,15 @@ def change(turn: Turn, g: Group, row: Row, c: Copy, k: Facts) -> None:
     after, subject = row.body(g, c, k)
     if after.state not in row.to:
         raise InvariantViolation("EPOCH-1", f"row {row.name} ended in {after.state.name}, which the table does not allow")
+    if len(before) <= 1 and (not before or before[0].id == c.id):
+        listed = NO_COPIES if subject is None or subject.id == NO_COPY else (subject,)
+    else:
+        listed = _listed(state, g, row, c, subject, before, k)
+    _swap(turn, before, after, listed)
+
+
+def _listed(state: DirectoryState, g: Group, row: Row, c: Copy, subject: Copy | None, before: tuple[Copy, ...], k: Facts) -> tuple[Copy, ...]:
+    """The list after a row: the copy concerned as its body left it, the others as its `rest` does."""
     rest = row.rest
     listed: list[Copy] = []
     found = False
@@ -187,35 +195,35 @@ def change(turn: Turn, g: Group, row: Row, c: Copy, k: Facts) -> None:
                 listed.append(kept)
     if not found and subject is not None and subject.id != NO_COPY:
         listed.append(subject)
-    _swap(turn, g, before, after, tuple(listed), k)
+    return tuple(listed)
 
 
-def _swap(turn: Turn, g: Group, before: tuple[Copy, ...], after: Group, listed: tuple[Copy, ...], k: Facts) -> None:
+def _swap(turn: Turn, before: tuple[Copy, ...], after: Group, listed: tuple[Copy, ...]) -> None:
+    """Put the new record in, and follow each copy that is new, changed or gone."""
     state = turn.state
     group = after.id
     state.groups[group] = after
     state.copies[group] = listed
     turn.persist.append((effects.GROUPS, group, GroupRecord(after, listed)))
     turn.touched[group] = None
-    old = {copy.id: copy for copy in before}
     for copy in listed:
-        was = old.pop(copy.id, None)
-        if was is copy:
-            continue
-        _follow(turn, after, was, copy)
-    for copy in old.values():
-        _left(turn, after, copy)
-    if after.state is State.EVICTING or after.state is State.EVICTED:
-        if state.referred.get(group):
-            for hold in tuple(state.referred[group]):
-                lose(turn, hold)
-        state.unsettled[group] = None
-        if after.state is State.EVICTED:
-            turn.wake(turn.now)
-    elif after.state in UNSETTLED or after.leaving:
-        state.unsettled[group] = None
-    else:
-        state.unsettled.pop(group, None)
+        was = copy_in(before, copy.id) if before else None
+        if was is not copy:
+            _follow(turn, after, was, copy)
+    for copy in before:
+        if copy_in(listed, copy.id) is None:
+            _left(turn, copy)
+    now_in = after.state
+    if now_in is State.LOCAL or now_in is State.REMOTE:
+        if not after.leaving:
+            state.unsettled.pop(group, None)
+            return
+    elif (now_in is State.EVICTING or now_in is State.EVICTED) and group in state.referred:
+        for hold in tuple(state.referred[group]):
+            lose(turn, hold)
+    if now_in is State.EVICTED:
+        turn.wake(turn.now)
+    state.unsettled[group] = None
 
 
 def _follow(turn: Turn, g: Group, was: Copy | None, copy: Copy) -> None:
@@ -240,7 +248,7 @@ def _follow(turn: Turn, g: Group, was: Copy | None, copy: Copy) -> None:
         order_freeing(turn, copy)
 
 
-def _left(turn: Turn, g: Group, copy: Copy) -> None:
+def _left(turn: Turn, copy: Copy) -> None:
     state = turn.state
     for hold in tuple(state.pinned.get(copy.id, ())):
         lose(turn, hold)

@@ -33,8 +33,7 @@ def register(turn: Turn, event: Register) -> None:
     draining = known is not None and known.draining
     record = Node(event.node, event.address, event.boot, incarnation, event.capacity, event.stores, True, draining)
     state.nodes[event.node] = record
-    link = state.links.get(event.node) or Link()
-    state.links[event.node] = Link(link.number, 0, turn.now, False, event.tiers)
+    state.links[event.node] = Link(0, turn.now, False, event.tiers)
     turn.persist.append((effects.NODES, event.node, record))
     turn.count("registrations")
     if known is not None:
@@ -74,9 +73,9 @@ def heartbeat(turn: Turn, event: Heartbeat) -> None:
     same_term = event.term == meta.term
     seen = event.number if same_term else 0
     # An order that the node has not taken for a whole repair interval was lost or dropped: an inventory tells which.
-    behind = same_term and seen < link.number and link.seen == seen and turn.now - link.seen_at >= turn.config.repair_ms
+    behind = same_term and seen < state.numbers.get(node.name, 0) and link.seen == seen and turn.now - link.seen_at >= turn.config.repair_ms
     seen_at = link.seen_at if link.seen == seen and not behind else turn.now
-    state.links[node.name] = Link(link.number, seen, seen_at, link.ready, event.tiers, event.stuck)
+    state.links[node.name] = Link(seen, seen_at, link.ready, event.tiers, event.stuck)
     wanted = not link.ready or not same_term or behind
     turn.send.append(Send(node.address, orders.HeartbeatSeen(meta.shard, meta.term, node.incarnation, wanted)))
 
@@ -114,8 +113,7 @@ def lapse(turn: Turn, node: Node) -> None:
     turn.persist.append((effects.NODES, node.name, lapsed))
     state.node_due.pop(node.name, None)
     state.arriving.pop(node.name, None)
-    link = state.links.get(node.name) or Link()
-    state.links[node.name] = Link(link.number, 0, turn.now, False)
+    state.links[node.name] = Link(0, turn.now, False)
     turn.count("lapses")
     for copy_id, group_id in tuple(state.copies_at.get(node.name, {}).items()):
         _lapse_copy(turn, copy_id, group_id, config.absent_limit_ms)

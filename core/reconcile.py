@@ -133,7 +133,7 @@ def _reconcile(turn: Turn, node: Node, term: int, number: int, entries: dict[Cop
                 return
     if current_term:
         link = state.links.get(node.name) or Link()
-        state.links[node.name] = Link(link.number, max(link.seen, number), turn.now, True, link.tiers, link.stuck)
+        state.links[node.name] = Link(max(link.seen, number), turn.now, True, link.tiers, link.stuck)
 
 
 def _place(turn: Turn, group_id: object, copy_id: CopyId) -> NodeName:

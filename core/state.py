@@ -181,9 +181,8 @@ class Waiter:
 
 @define
 class Link:
-    """What is known of one node in this term. `number` is the last order's; `seen` the last one the node says it took."""
+    """What is known of one node in this term. `seen` is the last order that the node says it took, `seen_at` since when."""
 
-    number: int = 0
     seen: int = 0
     seen_at: int = 0
     ready: bool = False
@@ -256,6 +255,8 @@ class DirectoryState:
     session_due: dict[SessionId, int] = _dict()
     node_due: dict[NodeName, int] = _dict()
     links: dict[NodeName, Link] = _dict()
+    numbers: dict[NodeName, int] = _dict()
+    """Number of the last order to a node, in this term."""
     ordered: dict[CopyId, int] = _dict()
     """Number of the last order about a copy, in this term and its node's incarnation (INV-1)."""
     arriving: dict[NodeName, Parts] = _dict()
