@@ -26,7 +26,7 @@ from .effects import Instance, Ready
 from .ids import Reason
 from .node_state import Copy, Kind, NodeConfig, NodeState, Place, Stage, Work, new_state, place_of
 from .node_turn import Turn
-from .reports import Condition
+from .reports import Condition, InventoryEntry
 
 Handler = Callable[[Turn, Any], None]
 
@@ -45,6 +45,10 @@ class Node:
     def copy(self) -> Node:
         """An independent machine in the same state; cheap, records are shared."""
         return Node(self.config, self.boot, self.state.copy())
+
+    def inventory(self, shard: int = 0) -> list[InventoryEntry]:
+        """What this node has of one shard, in id order; for audits."""
+        return node_links.inventory_of(self.state, self.config, shard)
 
     def step(self, event: events.NodeEvent, now: int) -> Ready:
         """Take one event at `now` (ms, the caller's monotonic clock). Raises `TypeError` for what is no event of a node."""
@@ -250,6 +254,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     requests.AbortWrite: unless_fenced(node_io.abort_write),
     requests.Read: unless_fenced(node_io.read),
     requests.NodeStat: unless_fenced(node_io.node_stat),
+    requests.ListCopies: unless_fenced(node_links.list_copies),
     requests.Acquire: unless_fenced(guards.acquire),
     requests.Let: unless_fenced(guards.let),
     requests.Blocks: jobs.blocks_came,

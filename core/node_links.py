@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from .errors import Refusal
 from .guards import stuck_lines
+from .ids import NO_COPY, CopyId
 from .jobs import tell_again
-from .node_state import Copy, Link, fills, readable_place
+from .node_state import Copy, Link, NodeConfig, NodeState, fills, readable_place
 from .node_turn import Turn
 from .orders import FencedOff, HeartbeatSeen, Order, RegisterAgain, Registered
 from .reports import Heartbeat, Inventory, InventoryEntry, Register
+from .requests import CopiesListed, ListCopies, NodeRefused
 
 
 def registered(turn: Turn, event: Registered) -> None:
@@ -142,11 +145,7 @@ def speak(turn: Turn) -> None:
 def _tell_inventory(turn: Turn, link: Link) -> None:
     """All local copies of one shard, in parts. Objects in stores are not in it: they are no copies at this node."""
     config = turn.config
-    entries = [
-        _entry(turn, copy)
-        for copy_id, copy in sorted(turn.state.copies.items())
-        if copy_id.shard == link.shard and not copy.store
-    ]
+    entries = inventory_of(turn.state, config, link.shard)
     snapshot = link.snapshot + 1
     turn.state.links[link.shard] = evolve(
         link, snapshot=snapshot, inventory_at=turn.now + config.inventory_ms
@@ -161,8 +160,27 @@ def _tell_inventory(turn: Turn, link: Link) -> None:
         )
 
 
-def _entry(turn: Turn, copy: Copy) -> InventoryEntry:
-    place = readable_place(copy, turn.config) or (copy.places[0] if copy.places else None)
-    tier = turn.config.tiers[0].tier if place is None else place.instance.tier
+def inventory_of(state: NodeState, config: NodeConfig, shard: int, after: CopyId = NO_COPY) -> list[InventoryEntry]:
+    """What the node has of one shard, in id order. Objects in stores are not in it: they are no copies at this node."""
+    copies = [copy for copy_id, copy in state.copies.items() if copy_id.shard == shard and not copy.store and copy_id > after]
+    copies.sort(key=lambda copy: copy.copy)
+    return [_entry(config, copy) for copy in copies]
+
+
+def list_copies(turn: Turn, request: ListCopies) -> None:
+    """A page of the inventory, for audits."""
+    if not 1 <= request.limit <= turn.config.inventory_part:
+        limit = turn.config.inventory_part
+        turn.reply(request.client, NodeRefused(turn.config.name, request.token, NO_COPY, Refusal("BadRequest", f"a page has 1 to {limit} entries")))
+        return
+    shard = max(0, request.after.shard)
+    entries = inventory_of(turn.state, turn.config, shard, request.after)
+    page = tuple(entries[: request.limit])
+    turn.reply(request.client, CopiesListed(turn.config.name, request.token, page, len(entries) > len(page)))
+
+
+def _entry(config: NodeConfig, copy: Copy) -> InventoryEntry:
+    place = readable_place(copy, config) or (copy.places[0] if copy.places else None)
+    tier = config.tiers[0].tier if place is None else place.instance.tier
     slots = sum(len(place.slots) for place in copy.places)
     return InventoryEntry(copy.copy, copy.condition, copy.manifest, tier, slots)

@@ -16,7 +16,7 @@ from .errors import InvariantViolation, Refusal
 from .ids import NO_COPY, CopyId, NodeName, Peer, Tier
 from .node_state import Copy, Kind, Link, NodeConfig, NodeState, Place, Stage, Work, place_of
 from .reports import Fact, Report
-from .requests import Let, NodeAnswer, NodeRefused, NodeRequest, NodeStat
+from .requests import Let, ListCopies, NodeAnswer, NodeRefused, NodeRequest, NodeStat
 
 NO_PEER: Final = Peer("")
 NO_STORE: Final = NodeName("")
@@ -71,7 +71,7 @@ class Turn:
         self, request: NodeRequest, reason: str, detail: str = "", *, guard: str = "", holder: str = ""
     ) -> None:
         """Refuse a request at the door: nothing has changed and nothing will."""
-        copy = NO_COPY if isinstance(request, NodeStat | Let) else request.copy
+        copy = NO_COPY if isinstance(request, NodeStat | ListCopies | Let) else request.copy
         self.refuse(request.client, request.token, copy, reason, detail, guard=guard, holder=holder)
         self.quiet = True
 

@@ -12,7 +12,7 @@ from attrs import define
 
 from .errors import Refusal
 from .ids import CopyId, NodeName, Peer, Tier
-from .reports import TierFill
+from .reports import InventoryEntry, TierFill
 
 Payload = tuple[Any, ...]
 """One buffer per block; `()` when payloads are left out."""
@@ -68,6 +68,16 @@ class NodeStat:
 
 
 @define
+class ListCopies:
+    """A page of what the node has, after `after` in id order, `limit` entries at most. Answers `CopiesListed`."""
+
+    client: Peer
+    token: str
+    after: CopyId
+    limit: int = 1_000
+
+
+@define
 class Acquire:
     """A guard for a process or peer that touches bytes itself. `write` needs a reserved copy. Answers `Guarded`.
 
@@ -91,7 +101,7 @@ class Let:
     guard: int
 
 
-NodeRequest = Write | EndWrite | AbortWrite | Read | NodeStat | Acquire | Let
+NodeRequest = Write | EndWrite | AbortWrite | Read | NodeStat | ListCopies | Acquire | Let
 
 
 # ---- answers of a node ---------------------------------------------------------------------------------------
@@ -148,6 +158,16 @@ class NodeStatus:
 
 
 @define
+class CopiesListed:
+    """`more`: ask again after the last id."""
+
+    node: NodeName
+    token: str
+    entries: tuple[InventoryEntry, ...]
+    more: bool
+
+
+@define
 class Guarded:
     """`tier` and `slots` say where the bytes are; valid until `Let`, withdrawal or the end of the owner's process."""
 
@@ -174,4 +194,4 @@ class NodeRefused:
     refusal: Refusal
 
 
-NodeAnswer = Written | WriteEnded | WriteAborted | Blocks | NodeStatus | Guarded | LetGo | NodeRefused
+NodeAnswer = Written | WriteEnded | WriteAborted | Blocks | NodeStatus | CopiesListed | Guarded | LetGo | NodeRefused
