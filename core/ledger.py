@@ -254,6 +254,7 @@ def _left(turn: Turn, copy: Copy) -> None:
         lose(turn, hold)
     state.timed.pop(copy.id, None)
     state.ordered.pop(copy.id, None)
+    state.hints.pop(copy.id, None)
     del state.group_of[copy.id]
     here = state.copies_at[copy.node]
     del here[copy.id]

@@ -54,7 +54,8 @@ def _hold_line(turn: Turn, hold: Hold) -> HoldLine:
 
 
 def _copy_line(turn: Turn, copy: Copy) -> CopyLine:
-    return CopyLine(copy.id, copy.node, copy.tier, copy.role, copy.absent, len(turn.state.pinned.get(copy.id, ())), copy.store)
+    tier = turn.state.hints.get(copy.id, copy.tier)
+    return CopyLine(copy.id, copy.node, tier, copy.role, copy.absent, len(turn.state.pinned.get(copy.id, ())), copy.store)
 
 
 def list_groups(turn: Turn, event: ListGroups) -> QueryAnswer:
@@ -92,7 +93,7 @@ def _group_line(turn: Turn, group: Group) -> GroupLine:
     key = group.spec.key
     return GroupLine(
         group.id, group.state, group.epoch, group.version,
-        authority.node if authority is not None else NodeName(""), authority.tier if authority is not None else Tier.DRAM,
+        authority.node if authority is not None else NodeName(""), state.hints.get(authority.id, authority.tier) if authority is not None else Tier.DRAM,
         len(copies), sum(len(state.pinned.get(copy.id, ())) for copy in copies), len(state.referred.get(group.id, ())),
         group.spec.size_bytes, len(group.spec.sizes), key.tenant, key.model, key.prefix,
     )  # fmt: skip

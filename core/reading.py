@@ -25,8 +25,10 @@ def route(turn: Turn, group: Group, copy: Copy) -> Route:
     """The hint that a reader needs to ask the copy's node; a store has no address."""
     spec = group.spec
     address = Peer("") if copy.store else turn.state.nodes[copy.node].address
+    hints = turn.state.hints
+    tier = hints.get(copy.id, copy.tier) if hints else copy.tier
     return Route(
-        group.id, copy.id, copy.node, address, copy.tier, group.epoch, group.manifest, len(spec.sizes), sum(spec.sizes),
+        group.id, copy.id, copy.node, address, tier, group.epoch, group.manifest, len(spec.sizes), sum(spec.sizes),
         group.target is not NO_COPY and group.target != NO_COPY,
     )  # fmt: skip
 

@@ -58,7 +58,8 @@ def _fact(turn: Turn, node: Node, fact: Fact) -> Refusal | None:
     if isinstance(fact, CopyFailed):
         return ends.end_incoming(turn, group, copy.id, fact.reason)
     if isinstance(fact, TierChanged):
-        return _tier(turn, group, copy, fact.tier)
+        _tier(turn, copy, fact.tier)
+        return None
     if isinstance(fact, CopyLost):
         return ends.gone(turn, group, copy, fact.reason)
     assert isinstance(fact, Freed)
@@ -76,13 +77,12 @@ def _sealed(turn: Turn, group: Group, copy: Copy, manifest: bytes) -> Refusal | 
     return happen(turn, group, On.SEALED, copy, Facts(turn.revision + 1, turn.now, manifest=manifest))
 
 
-def _tier(turn: Turn, group: Group, copy: Copy, tier: Tier) -> None:
-    """A hint: no revision, no version, nothing persisted of its own."""
+def _tier(turn: Turn, copy: Copy, tier: Tier) -> None:
+    """A hint: no revision, no version, not persisted."""
     if copy.tier is tier:
-        return
-    state = turn.state
-    moved = Copy(copy.id, copy.node, copy.store, tier, copy.role, copy.slots, copy.incarnation, copy.due, copy.absent)
-    state.copies[group.id] = tuple([moved if other.id == copy.id else other for other in state.copies[group.id]])
+        turn.state.hints.pop(copy.id, None)
+    else:
+        turn.state.hints[copy.id] = tier
 
 
 # ---- inventories ---------------------------------------------------------------------------------------------
@@ -183,9 +183,7 @@ def _present(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
     if copy.absent:
         happen(turn, group, On.RETURN, copy, facts(turn, group, copy, incarnation=node.incarnation))
         turn.count("returns")
-        copy = copy_in(turn.state.copies[group.id], copy.id) or copy
-        group = turn.state.groups[group.id]
-    _tier(turn, group, copy, entry.tier)
+    _tier(turn, copy, entry.tier)
 
 
 def _order_again(turn: Turn, group: Group, copy: Copy) -> None:

@@ -44,7 +44,7 @@ class Copy:
     """One holding of a group's bytes. `incarnation` is its node's when it was reserved or last counted again.
 
     `due` (directory clock, ms): INCOMING: when the making of it is given up; RETIRING: when its grace ends; absent: when it
-    is dropped for good; else 0. `slots` count against `node` until the copy leaves the list (CAP-1).
+    is dropped for good; else 0. `tier` is the wish it was made with. `slots` count against `node` until the copy leaves the list (CAP-1).
     """
 
     id: CopyId
@@ -259,6 +259,8 @@ class DirectoryState:
     """Number of the last order to a node, in this term."""
     ordered: dict[CopyId, int] = _dict()
     """Number of the last order about a copy, in this term and its node's incarnation (INV-1)."""
+    hints: dict[CopyId, Tier] = _dict()
+    """The tier that a copy's node last reported, where it is not the one of the record (rule 12)."""
     arriving: dict[NodeName, Parts] = _dict()
     scans: dict[NodeName, ScanNote] = _dict()
     access: dict[GroupId, Access] = _dict()
