@@ -14,11 +14,11 @@ Prefix = tuple[int, int]
 
 
 class ReferenceCache:
-    """One cache, LRU among leaves. `capacity` in slots of one block, None: unbounded; marks in per mille of
-    it.
+    """One cache, LRU among leaves. `capacity` in slots of one block, None: unbounded; marks in per mille of it.
 
-    `hit_blocks` counts blocks in the leading run of groups that were there when a request came; `blocks`
-    counts all.
+    `hit_blocks` counts blocks in the leading run of groups that were there when a request came; `blocks` counts all. The
+    parent of a group that is there is there too: leaves go first, and what is pinned is the beginning of a prompt. So there
+    is always a leaf to evict if there is anything, and behind the first missing group of a prompt all are missing.
     """
 
     def __init__(self, capacity: int | None = None, high: int = 950, low: int = 900) -> None:
@@ -51,51 +51,43 @@ class ReferenceCache:
         self.pinned.add(key)
 
     def _put(self, key: Prefix, parent: Prefix | None) -> bool:
-        """Create a group, making room first; False if there is none. One that is there after a gap is only
-        touched."""
-        if key not in self.present:
-            size = key[1]
-            if self.capacity is not None and self.used + size > self.capacity:
-                if size <= self.capacity:
-                    self._evict(min(self.low * self.capacity // 1000, self.capacity - size))
-                if self.used + size > self.capacity:
-                    return False
-            self.present[key] = parent
-            self.children.setdefault(key, 0)
-            if parent is not None:
-                self.children[parent] = self.children.get(parent, 0) + 1
-            self.used += size
+        """Create a group, making room first; False if there is none."""
+        size = key[1]
+        if self.capacity is not None and self.used + size > self.capacity:
+            if size <= self.capacity:
+                self._evict(min(self.low * self.capacity // 1000, self.capacity - size))
+            if self.used + size > self.capacity:
+                return False
+        self.present[key] = parent
+        self.children[key] = 0
+        if parent is not None:
+            self.children[parent] += 1
+        self.used += size
         self._touch(key)
         if self.capacity is not None and self.used * 1000 > self.high * self.capacity:
             self._evict(self.low * self.capacity // 1000)
         return True
 
     def _evict(self, target: int) -> None:
-        """Let unpinned groups go until `used` is at most `target`: leaves, and a parent only while there is
-        no leaf."""
-        while self.used > target:
-            self._evict_leaves(target)
-            oldest = next((key for key in self.present if key not in self.pinned), None)
-            if self.used <= target or oldest is None:
-                return
-            self._drop(oldest)
+        """Let unpinned leaves go, the longest untouched first, until `used` is at most `target` or there is none.
 
-    def _evict_leaves(self, target: int) -> None:
-        """One walk from the longest untouched. A parent that has become a leaf is next if its place was
-        passed already."""
+        One walk does it: a parent that has become a leaf is next if its place was passed already, and is come to otherwise.
+        """
         places = {key: place for place, key in enumerate(self.present)}
         for key in list(self.present):
             at: Prefix | None = key
-            while at is not None and self._is_free_leaf(at) and places[at] <= places[key]:
+            while at is not None and self._may_go(at) and places[at] <= places[key]:
                 if self.used <= target:
                     return
                 at = self._drop(at)
 
-    def _is_free_leaf(self, key: Prefix) -> bool:
+    def _may_go(self, key: Prefix) -> bool:
         return key in self.present and key not in self.pinned and self.children[key] == 0
 
     def _drop(self, key: Prefix) -> Prefix | None:
+        """Let a leaf go, and return its parent."""
         parent = self.present.pop(key)
+        del self.children[key]
         if parent is not None:
             self.children[parent] -= 1
         self.used -= key[1]

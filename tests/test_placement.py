@@ -65,13 +65,16 @@ def test_least_loaded_compares_shares_then_moves_then_names() -> None:
     assert place([view("b", 50), view("a", 50)], 1, policy) == "a"
 
 
-def test_power_of_two_is_the_less_loaded_of_two_different_nodes() -> None:
-    cluster = [view(f"n{i}", used=i) for i in range(5)]
+@pytest.mark.parametrize("up", [True, False])
+def test_power_of_two_is_the_less_loaded_of_two_different_nodes(up: bool) -> None:
+    nodes = [f"n{i}" for i in range(5)]
+    by_load = nodes if up else nodes[::-1]
+    cluster = [view(node, used=by_load.index(node)) for node in nodes]
     drawn = Counter(place(cluster, 1, PLACEMENTS["power_of_two"], number=n) for n in range(4_000))
-    # Of the ten pairs, node i wins the 4 - i in which it meets a fuller one.
-    assert drawn[NodeName("n4")] == 0
+    # Of the ten pairs, the node that is i-th by load wins the 4 - i in which it meets a fuller one.
+    assert drawn[NodeName(by_load[4])] == 0
     for i in range(4):
-        assert drawn[NodeName(f"n{i}")] == pytest.approx(400 * (4 - i), rel=0.15)
+        assert drawn[NodeName(by_load[i])] == pytest.approx(400 * (4 - i), rel=0.15)
 
 
 def test_power_of_two_with_one_node_takes_it() -> None:

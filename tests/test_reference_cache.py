@@ -1,6 +1,6 @@
 """How the model that judges the replay is known to be right: public figures, and a slower cache that is the definition."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinfold.trace import read_trace
-from pinfold.workload import Shape, generate
+from pinfold.workload import Draw, Shape, generate
 from tests.reference_cache import Prefix, ReferenceCache, replay
 
 
@@ -63,22 +63,35 @@ class NaiveCache:
             del self.there[min(leaves or unpinned, key=lambda key: self.there[key][1])]
 
 
-@given(
-    st.integers(0, 2**32),
-    st.integers(1, 4),
-    st.integers(1, 60),
-    st.sampled_from([(1000, 1000), (950, 900), (900, 500), (1000, 0), (300, 200)]),
-)
-def test_it_counts_what_the_definition_counts(seed: int, n: int, capacity: int, marks: tuple[int, int]) -> None:
-    high, low = marks
-    shape = Shape(sessions=3, system_prompts=2, system_tokens_max=2_000, user_tokens_max=2_500, turns_max=4, context_max=12_000)
-    cache, naive = ReferenceCache(capacity, high, low), NaiveCache(capacity, high, low)
-    for request in generate(seed, 40, shape):
-        cache.request(request.hash_ids, n)
-        naive.request(request.hash_ids, n)
+MARKS = st.sampled_from([(1000, 1000), (950, 900), (900, 500), (1000, 0), (300, 200)])
+
+
+def compare(chains: Iterable[Sequence[int]], n: int, capacity: int, marks: tuple[int, int]) -> None:
+    cache, naive = ReferenceCache(capacity, *marks), NaiveCache(capacity, *marks)
+    for ids in chains:
+        cache.request(ids, n)
+        naive.request(ids, n)
         assert list(cache.present) == sorted(naive.there, key=lambda key: naive.there[key][1])
         assert cache.hit_blocks == naive.hit_blocks
         assert cache.used == naive.used() <= capacity
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 60), MARKS)
+def test_it_counts_what_the_definition_counts(seed: int, n: int, capacity: int, marks: tuple[int, int]) -> None:
+    shape = Shape(
+        sessions=3, system_prompts=2, system_tokens_max=2_000, user_tokens_max=2_500, turns_max=4, context_max=12_000
+    )  # fmt: skip
+    compare([request.hash_ids for request in generate(seed, 40, shape)], n, capacity, marks)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 24), MARKS)
+def test_it_does_so_for_any_chains_even_if_they_end_early(seed: int, n: int, capacity: int, marks: tuple[int, int]) -> None:
+    # A prompt that is the beginning of an earlier one touches a parent after its children, as conversations rarely do.
+    draw = Draw(seed)
+    paths = [[draw.below(2) for _ in range(draw.below(8))] for _ in range(60)]
+    names: dict[tuple[int, ...], int] = {}
+    chains = [[names.setdefault(tuple(path[: at + 1]), len(names)) for at in range(len(path))] for path in paths]
+    compare(chains, n, capacity, marks)
 
 
 def test_a_parent_goes_only_when_no_leaf_is_left() -> None:
