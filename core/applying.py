@@ -42,7 +42,9 @@ _BODIES: Final[dict[type, Callable[[Turn, SessionId, HoldId, Any], ItemAnswer]]]
 def apply_batch(turn: Turn, session: SessionId, first: HoldId, batch: Batch) -> BatchAnswer | Refused:
     """One number, one commit; items in order, each with its own answer. Hold ordinals rise over the whole batch."""
     if len(batch.items) > turn.config.batch_items:
-        return Refused(Refusal("TooLarge", f"a batch has at most {turn.config.batch_items} items", guard="batch_items"), turn.revision)
+        return Refused(
+            Refusal("TooLarge", f"a batch has at most {turn.config.batch_items} items", guard="batch_items"), turn.revision
+        )
     answers = []
     ordinal = 0
     for body in batch.items:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import define
 
-from .ids import Cause, CopyId, GroupId, HoldId, Key, MovePolicy, NO_COPY, NodeName, Peer, SessionId, Tier
+from .ids import NO_COPY, Cause, CopyId, GroupId, HoldId, Key, MovePolicy, NodeName, Peer, SessionId, Tier
 
 
 @define
@@ -167,7 +167,20 @@ class Cancel:
 
 
 Body = (
-    Create | Pin | PinPrefix | Unpin | Ref | Unref | Move | CancelMove | Replicate | DropReplica | Evict | ReleaseRequest | Drain | Cancel
+    Create
+    | Pin
+    | PinPrefix
+    | Unpin
+    | Ref
+    | Unref
+    | Move
+    | CancelMove
+    | Replicate
+    | DropReplica
+    | Evict
+    | ReleaseRequest
+    | Drain
+    | Cancel
 )
 
 

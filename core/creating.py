@@ -75,13 +75,25 @@ def _reserve(turn: Turn, session: SessionId, hold: HoldId, body: Create, group: 
     node = capacity.choose(turn, slots, body.node, _where(turn, spec.parent) if spec.parent is not None else ())
     if not node:
         capacity.press(turn, slots, body.node)
-        return Refused(Refusal("NoSpace", f"{slots} slots", f"{'EVICTED' if group is None else group.state.name}/CREATE", "has_room", "", config.retry_after_ms), turn.revision)
+        return Refused(
+            Refusal(
+                "NoSpace",
+                f"{slots} slots",
+                f"{'EVICTED' if group is None else group.state.name}/CREATE",
+                "has_room",
+                "",
+                config.retry_after_ms,
+            ),
+            turn.revision,
+        )
     state.placed += 1
     revision = turn.next_revision()
     write_ms = body.write_ms if 0 < body.write_ms < config.write_ms else config.write_ms
     record = state.nodes[node]
     copy_id = CopyId(state.meta.shard, revision, 0)
-    copy = Copy(copy_id, node, False, capacity.tier_wish(body.tier), Role.INCOMING, slots, record.incarnation, turn.now + write_ms)
+    copy = Copy(
+        copy_id, node, False, capacity.tier_wish(body.tier), Role.INCOMING, slots, record.incarnation, turn.now + write_ms
+    )
     if group is None:
         blank = Group(spec.group, spec)
     else:

@@ -12,6 +12,7 @@ from .rows import NOWHERE
 from .state import Copy, Group
 from .table import On
 
+
 def evict_command(turn: Turn, body: Evict) -> ItemAnswer:
     state = turn.state
     group = state.groups.get(body.group)
@@ -32,7 +33,9 @@ def evict(turn: Turn, group: Group, reason: Reason, expected_epoch: int = 0) -> 
     """Give the group up: no authoritative copy from this commit on, bytes go when nobody is at them."""
     state = turn.state
     stay = sum(1 for copy in state.copies.get(group.id, NO_COPIES) if not copy.absent or copy.id in state.pinned)
-    return happen(turn, group, On.EVICT, NOWHERE, facts(turn, group, NOWHERE, others=stay, reason=reason, wanted_epoch=expected_epoch))
+    return happen(
+        turn, group, On.EVICT, NOWHERE, facts(turn, group, NOWHERE, others=stay, reason=reason, wanted_epoch=expected_epoch)
+    )
 
 
 def end_incoming(turn: Turn, group: Group, copy_id: CopyId, reason: Reason, gone: bool = False) -> Refusal | None:

@@ -32,7 +32,7 @@ class BlocksStored:
 
 @define
 class InstanceVerified:
-    """`VerifyInstance` read every block back: `manifest` is the hash over what is really there. `durable` tiers have published."""
+    """`VerifyInstance` read every block back: `manifest` is the hash over what is there. Durable tiers have published."""
 
     job: int
     copy: CopyId

@@ -6,7 +6,7 @@ from . import commands, table
 from .answers import Explained, QueryAnswer, Refused
 from .applying import apply
 from .commands import Body, Explain
-from .ids import CopyId, GroupId, HoldId, NO_COPY, NodeName, Role, Tier
+from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Role, Tier
 from .ledger import NO_COPIES, Turn, authority_of, copy_in, facts
 from .rows import NOWHERE
 from .state import Copy, Group
@@ -54,10 +54,11 @@ def _steps(turn: Turn, body: Body) -> list[str]:
 
 
 def _standing(turn: Turn, group: Group) -> str:
-    copies = ", ".join(
-        f"{copy.id} {copy.role.name}{' absent' if copy.absent else ''} at {copy.node} with {len(turn.state.pinned.get(copy.id, ()))} pins"
-        for copy in turn.state.copies.get(group.id, NO_COPIES)
-    )
+    lines = []
+    for copy in turn.state.copies.get(group.id, NO_COPIES):
+        pins = len(turn.state.pinned.get(copy.id, ()))
+        lines.append(f"{copy.id} {copy.role.name}{' absent' if copy.absent else ''} at {copy.node} with {pins} pins")
+    copies = ", ".join(lines)
     refs = len(turn.state.referred.get(group.id, ()))
     return f"{group.state.name} at epoch {group.epoch}, {refs} refs, copies: {copies or 'none'}"
 
@@ -79,7 +80,6 @@ def _subject(turn: Turn, group: Group, body: Body) -> Copy:
 
 
 def _planned(turn: Turn, group: GroupId, target: NodeName) -> Copy:
-
 
     slots = len(turn.state.groups[group].spec.sizes)
     store = any(spec.name == target for spec in turn.config.stores)

@@ -57,13 +57,15 @@ def drop(turn: Turn, hold: Hold) -> None:
 
 
 def release(turn: Turn, session: SessionId, hold_id: HoldId, kind: HoldKind) -> Released | Refused:
-    """Unpin or Unref. Never clamped: an ended hold is `AlreadyDone`, one that never was `UnknownHold`, a lost one says so once."""
+    """Unpin or Unref. Never clamped: an ended hold is `AlreadyDone`, one that never was `UnknownHold`, a lost one says so."""
     state = turn.state
     hold = state.holds.get(hold_id)
     if hold is None:
         return Refused(_missing(turn, session, hold_id), turn.revision)
     if hold_id.session != session:
-        return Refused(Refusal("UnknownHold", "the hold belongs to another session", guard="own_hold", holder=str(hold_id)), turn.revision)
+        return Refused(
+            Refusal("UnknownHold", "the hold belongs to another session", guard="own_hold", holder=str(hold_id)), turn.revision
+        )
     if hold.kind is not kind:
         return Refused(Refusal("BadRequest", f"{hold_id} is a {hold.kind.name}", guard="hold_kind"), turn.revision)
     turn.next_revision()

@@ -7,7 +7,7 @@ next Tick, which the alarm asks for at once.
 from __future__ import annotations
 
 from . import capacity, ends, ledger, membership, migration, orders, relief, sessions, waiting
-from .ids import Cause, CopyId, GroupId, NO_COPY, NodeName, Reason, Role, State
+from .ids import NO_COPY, Cause, CopyId, GroupId, NodeName, Reason, Role, State
 from .ledger import NO_COPIES, Turn, copy_in, facts, happen
 from .rows import NOWHERE
 from .state import Copy, Group, Node, ScanNote
@@ -110,7 +110,9 @@ def _drain_one(turn: Turn, group: Group, node: Node) -> int:
     slots = len(group.spec.sizes)
     target = capacity.choose(turn, slots, NodeName(""), (), (node.name,))
     targets = [target] if target else []
-    targets += [store.name for store in turn.config.stores if store.name in node.stores and capacity.has_room(turn, store.name, slots)]
+    targets += [
+        store.name for store in turn.config.stores if store.name in node.stores and capacity.has_room(turn, store.name, slots)
+    ]
     for name in targets:
         refusal = migration.begin(turn, group, name, cause=Cause.DRAIN, allow_pinned=True)
         if refusal is None:

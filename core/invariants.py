@@ -14,7 +14,7 @@ from attrs import define
 
 from . import node_invariants as node
 from .errors import InvariantViolation
-from .ids import GroupId, NO_COPY, Role, State
+from .ids import NO_COPY, GroupId, Role, State
 from .ledger import NO_COPIES, UNSETTLED, authority_of, copy_in
 from .rows import is_readable
 from .state import Copy, DirectoryConfig, DirectoryState, Group
@@ -227,8 +227,8 @@ def check_progress(before: DirectoryState, after: DirectoryState) -> None:
     for name in ("term", "revision", "clock_ms"):
         if getattr(after.meta, name) < getattr(before.meta, name):
             _fail("EPOCH-1", f"{name} went back", after)
-    for name, node in before.nodes.items():
-        if name not in after.nodes or after.nodes[name].incarnation < node.incarnation:
+    for name, registered in before.nodes.items():
+        if name not in after.nodes or after.nodes[name].incarnation < registered.incarnation:
             _fail("EPOCH-1", f"incarnation of {name} went back", after)
     for group_id, group in before.groups.items():
         later = after.groups.get(group_id)

@@ -13,7 +13,7 @@ from attrs import define, field
 from . import effects, orders, table
 from .effects import Reply, Send, Write
 from .errors import InvariantViolation, Refusal
-from .ids import CopyId, GroupId, HoldId, NO_COPY, NodeName, Peer, Role, State
+from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Peer, Role, State
 from .rows import Facts, is_readable
 from .state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Hold
 from .table import On, Row
@@ -124,7 +124,9 @@ def facts(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
 
 def refuse(turn: Turn, g: Group, c: Copy, row: Row, guard: table.Guard) -> Refusal:
     """The refusal of one guard, with who stands in the way where that can be named."""
-    return Refusal(guard.refusal, "", row.name, guard.name, _holder(turn, g, c, guard.refusal), _retry_after(turn, g, guard.refusal))
+    return Refusal(
+        guard.refusal, "", row.name, guard.name, _holder(turn, g, c, guard.refusal), _retry_after(turn, g, guard.refusal)
+    )
 
 
 def _retry_after(turn: Turn, g: Group, reason: str) -> int:
@@ -154,7 +156,14 @@ def happen(turn: Turn, g: Group, on: On, c: Copy, k: Facts) -> Refusal | None:
     """Let `on` happen to `c` of `g`: None, and the record is changed; or a refusal, and nothing is."""
     row = table.find(g, on, c)
     if row is None:
-        return Refusal(table.refusal_of(g, on), "", f"{g.state.name}/{on.name}/{c.role.name}", "legal", _holder(turn, g, c, "MoveInProgress") if g.target != NO_COPY else "", turn.config.retry_after_ms)
+        return Refusal(
+            table.refusal_of(g, on),
+            "",
+            f"{g.state.name}/{on.name}/{c.role.name}",
+            "legal",
+            _holder(turn, g, c, "MoveInProgress") if g.target != NO_COPY else "",
+            turn.config.retry_after_ms,
+        )
     for guard in row.guards:
         if not guard.check(g, c, k):
             return refuse(turn, g, c, row, guard)
@@ -177,7 +186,9 @@ def change(turn: Turn, g: Group, row: Row, c: Copy, k: Facts) -> None:
     _swap(turn, before, after, listed)
 
 
-def _listed(state: DirectoryState, g: Group, row: Row, c: Copy, subject: Copy | None, before: tuple[Copy, ...], k: Facts) -> tuple[Copy, ...]:
+def _listed(
+    state: DirectoryState, g: Group, row: Row, c: Copy, subject: Copy | None, before: tuple[Copy, ...], k: Facts
+) -> tuple[Copy, ...]:
     """The list after a row: the copy concerned as its body left it, the others as its `rest` does."""
     rest = row.rest
     listed: list[Copy] = []
@@ -366,10 +377,10 @@ def _session(hold: HoldId) -> Any:
 def count_in(state: DirectoryState, hold: Hold) -> None:
     """Enter a live hold into the counts."""
     if hold.copy is NO_COPY or hold.copy == NO_COPY:
-        counts: dict[Any, dict[HoldId, None]] = state.referred  # type: ignore[assignment]
+        counts: dict[Any, dict[HoldId, None]] = state.referred
         key: Any = hold.group
     else:
-        counts, key = state.pinned, hold.copy  # type: ignore[assignment]
+        counts, key = state.pinned, hold.copy
     inner = counts.get(key)
     if inner is None:
         counts[key] = {hold.id: None}
@@ -390,5 +401,9 @@ def uncount(turn: Turn, hold: Hold) -> None:
 
 def _wake_for(turn: Turn, hold: Hold) -> None:
     group = turn.state.groups.get(hold.group)
-    if turn.state.strained or hold.copy in turn.state.timed or (group is not None and (group.leaving or group.state is State.EVICTED)):
+    if (
+        turn.state.strained
+        or hold.copy in turn.state.timed
+        or (group is not None and (group.leaving or group.state is State.EVICTED))
+    ):
         turn.wake(turn.now)

@@ -13,6 +13,9 @@ from .reports import Heartbeat, Register
 from .state import Link, Node
 from .table import On
 
+ON_RECORD = Peer("")
+"""No address of its own: the one on record."""
+
 
 def register(turn: Turn, event: Register) -> None:
     """Give the registration its incarnation: the same for the same boot while its lease holds, else a new one.
@@ -20,7 +23,12 @@ def register(turn: Turn, event: Register) -> None:
     Of two processes with one name the later registration fences the earlier (rule 9).
     """
     state, config = turn.state, turn.config
-    if not event.node or len(event.node) > config.name_chars_max or event.capacity < 0 or any(s.name == event.node for s in config.stores):
+    if (
+        not event.node
+        or len(event.node) > config.name_chars_max
+        or event.capacity < 0
+        or any(s.name == event.node for s in config.stores)
+    ):
         turn.count("refused_registrations")
         return
     known = state.nodes.get(event.node)
@@ -39,14 +47,18 @@ def register(turn: Turn, event: Register) -> None:
     if known is not None:
         for other in state.nodes.values():
             if other.alive and other.name != event.node:
-                turn.send.append(Send(other.address, orders.PeerGone(state.meta.shard, state.meta.term, event.node, known.incarnation)))
+                turn.send.append(
+                    Send(other.address, orders.PeerGone(state.meta.shard, state.meta.term, event.node, known.incarnation))
+                )
     _welcome(turn, record, event)
 
 
 def _welcome(turn: Turn, node: Node, event: Register) -> None:
     state, config = turn.state, turn.config
     if (node.address, node.capacity, node.stores) != (event.address, event.capacity, event.stores):
-        node = Node(node.name, event.address, node.boot, node.incarnation, event.capacity, event.stores, node.alive, node.draining)
+        node = Node(
+            node.name, event.address, node.boot, node.incarnation, event.capacity, event.stores, node.alive, node.draining
+        )
         state.nodes[node.name] = node
         turn.persist.append((effects.NODES, node.name, node))
     state.shrunk.pop(node.name, None)
@@ -56,7 +68,9 @@ def _welcome(turn: Turn, node: Node, event: Register) -> None:
     turn.wake(turn.now + config.node_lease_ms)
     meta = state.meta
     turn.send.append(
-        Send(event.address, orders.Registered(meta.shard, meta.term, node.name, event.boot, node.incarnation, config.node_lease_ms))
+        Send(
+            event.address, orders.Registered(meta.shard, meta.term, node.name, event.boot, node.incarnation, config.node_lease_ms)
+        )
     )
 
 
@@ -73,14 +87,19 @@ def heartbeat(turn: Turn, event: Heartbeat) -> None:
     same_term = event.term == meta.term
     seen = event.number if same_term else 0
     # An order that the node has not taken for a whole repair interval was lost or dropped: an inventory tells which.
-    behind = same_term and seen < state.numbers.get(node.name, 0) and link.seen == seen and turn.now - link.seen_at >= turn.config.repair_ms
+    behind = (
+        same_term
+        and seen < state.numbers.get(node.name, 0)
+        and link.seen == seen
+        and turn.now - link.seen_at >= turn.config.repair_ms
+    )
     seen_at = link.seen_at if link.seen == seen and not behind else turn.now
     state.links[node.name] = Link(seen, seen_at, link.ready, event.tiers, event.stuck)
     wanted = not link.ready or not same_term or behind
     turn.send.append(Send(node.address, orders.HeartbeatSeen(meta.shard, meta.term, node.incarnation, wanted)))
 
 
-def refuse_incarnation(turn: Turn, name: NodeName, incarnation: int, address: Peer = Peer("")) -> None:
+def refuse_incarnation(turn: Turn, name: NodeName, incarnation: int, address: Peer = ON_RECORD) -> None:
     """A report of an old incarnation has no effect (FENCE-1). Its sender learns why: replaced for good, or only lapsed."""
     state = turn.state
     node = state.nodes.get(name)

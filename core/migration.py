@@ -9,7 +9,7 @@ from . import capacity, ends
 from .answers import ItemAnswer, MoveAccepted, MoveCancelled, Refused, ReplicaAccepted, ReplicaDropped
 from .commands import CancelMove, DropReplica, Move, Replicate
 from .errors import Refusal
-from .ids import Cause, CopyId, NO_COPY, NodeName, Reason, Role, Tier
+from .ids import NO_COPY, Cause, CopyId, NodeName, Reason, Role, Tier
 from .ledger import NO_COPIES, Turn, authority_of, copy_in, facts, happen
 from .rows import can_take_over
 from .state import Copy, Group
@@ -21,7 +21,13 @@ def move(turn: Turn, body: Move) -> ItemAnswer:
     if group is None:
         return Refused(Refusal("UnknownGroup", guard="known"), turn.revision)
     refusal = begin(
-        turn, group, body.target, cause=body.cause, allow_pinned=body.allow_pinned, wanted_epoch=body.expected_epoch, deadline_ms=body.deadline_ms
+        turn,
+        group,
+        body.target,
+        cause=body.cause,
+        allow_pinned=body.allow_pinned,
+        wanted_epoch=body.expected_epoch,
+        deadline_ms=body.deadline_ms,
     )
     if refusal is not None:
         if refusal.reason == "NoSpace":
@@ -94,7 +100,15 @@ def cancel(turn: Turn, body: CancelMove) -> ItemAnswer:
         return Refused(Refusal("StaleMove", f"{body.move}", f"{group.state.name}/ENDED", "is_target"), turn.revision)
     if group.source == NO_COPY:
         # The source was lost: the target is the only copy there may ever be. Ending it would be a loss by request.
-        return Refused(Refusal("Unreadable", "the source is lost; the move brings the only copy", f"{group.state.name}/ENDED", "authority_present"), turn.revision)
+        return Refused(
+            Refusal(
+                "Unreadable",
+                "the source is lost; the move brings the only copy",
+                f"{group.state.name}/ENDED",
+                "authority_present",
+            ),
+            turn.revision,
+        )
     refusal = ends.end_incoming(turn, group, body.move, Reason.CANCELLED)
     if refusal is not None:
         return Refused(refusal, turn.revision)

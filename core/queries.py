@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from . import capacity, reading
-from .answers import CopyLine, Described, GroupLine, HoldLine, Listed, Located, NodeLine, QueryAnswer, Refused, Route, StatusReport
+from .answers import (
+    CopyLine,
+    Described,
+    GroupLine,
+    HoldLine,
+    Listed,
+    Located,
+    NodeLine,
+    QueryAnswer,
+    Refused,
+    Route,
+    StatusReport,
+)
 from .commands import Describe, ListGroups, Locate, Status
 from .errors import Refusal
 from .ids import GroupId, NodeName, Peer, SessionId, Tier
@@ -15,7 +27,9 @@ def locate(turn: Turn, event: Locate) -> QueryAnswer:
     """The longest readable run, or each readable group of those asked for. Notes the use unless `touch` is off."""
     state = turn.state
     if len(event.groups) > turn.config.locate_groups_max:
-        return Refused(Refusal("TooLarge", f"at most {turn.config.locate_groups_max} groups", guard="locate_groups_max"), turn.revision)
+        return Refused(
+            Refusal("TooLarge", f"at most {turn.config.locate_groups_max} groups", guard="locate_groups_max"), turn.revision
+        )
     routes: list[Route] = []
     stop, stop_state = GroupId(b""), -1
     for group_id in event.groups:
@@ -43,8 +57,8 @@ def describe(turn: Turn, event: Describe) -> QueryAnswer:
     access = state.access.get(group.id) or Access(0, 0, 0)
     lines = [_hold_line(turn, state.holds[hold]) for hold in sorted(holds)]
     return Described(
-        group.spec, group.state, group.epoch, group.version, group.reason, group.manifest, group.target, group.source, group.cause,
-        group.leaving, tuple(_copy_line(turn, copy) for copy in copies), tuple(lines), access.last_ms, access.count,
+        group.spec, group.state, group.epoch, group.version, group.reason, group.manifest, group.target, group.source,
+        group.cause, group.leaving, tuple(_copy_line(turn, copy) for copy in copies), tuple(lines), access.last_ms, access.count,
     )  # fmt: skip
 
 
@@ -90,10 +104,12 @@ def _group_line(turn: Turn, group: Group) -> GroupLine:
     state = turn.state
     copies = state.copies.get(group.id, NO_COPIES)
     authority = authority_of(copies)
+    node, tier = NodeName(""), Tier.DRAM
+    if authority is not None:
+        node, tier = authority.node, state.hints.get(authority.id, authority.tier)
     key = group.spec.key
     return GroupLine(
-        group.id, group.state, group.epoch, group.version,
-        authority.node if authority is not None else NodeName(""), state.hints.get(authority.id, authority.tier) if authority is not None else Tier.DRAM,
+        group.id, group.state, group.epoch, group.version, node, tier,
         len(copies), sum(len(state.pinned.get(copy.id, ())) for copy in copies), len(state.referred.get(group.id, ())),
         group.spec.size_bytes, len(group.spec.sizes), key.tenant, key.model, key.prefix,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from . import ends, holds, table
 from .answers import ItemAnswer, Pinned, PrefixPinned, Referred, Refused, Route
 from .commands import Pin, PinPrefix, Ref
 from .errors import Refusal
-from .ids import GroupId, HoldId, HoldKind, MovePolicy, NO_COPY, NodeName, Peer, Reason, Role, SessionId
+from .ids import NO_COPY, GroupId, HoldId, HoldKind, MovePolicy, NodeName, Peer, Reason, Role, SessionId
 from .ledger import NO_COPIES, Turn, copy_in, facts
 from .rows import NOWHERE, Facts, is_readable
 from .state import Access, Copy, Group
@@ -132,5 +132,3 @@ def ref(turn: Turn, session: SessionId, hold: HoldId, body: Ref) -> ItemAnswer:
     holds.take(turn, hold, HoldKind.REF, group.id, NO_COPY, body.request)
     touch(turn, group.id)
     return Referred(group.id, hold, turn.revision)
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import ends, membership, migration, orders
 from .errors import Refusal
-from .ids import CopyId, NO_COPY, NodeName, Reason, Role, State, Tier
+from .ids import NO_COPY, CopyId, NodeName, Reason, Role, State, Tier
 from .ledger import NO_COPIES, Turn, copy_in, facts, happen, order_freeing, order_making
 from .reports import (
     Condition,
@@ -212,7 +212,12 @@ def _scanned(turn: Turn, node: Node, fact: StoreScanned) -> None:
     """A steward's list of a store's objects, against the record; counts only for the scan that was ordered last."""
     state = turn.state
     note = state.scans.get(fact.store)
-    if note is None or note.number != fact.number or fact.store not in node.stores or len(fact.objects) > turn.config.scan_objects_max:
+    if (
+        note is None
+        or note.number != fact.number
+        or fact.store not in node.stores
+        or len(fact.objects) > turn.config.scan_objects_max
+    ):
         turn.count("stale_scans")
         return
     del state.scans[fact.store]

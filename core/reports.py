@@ -32,7 +32,7 @@ class Register:
 
     node: NodeName
     boot: str
-    address: str
+    address: Peer
     capacity: int
     tiers: tuple[TierFill, ...] = ()
     stores: tuple[NodeName, ...] = ()

@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import define
 
-from .ids import Cause, CopyId, MovePolicy, NO_COPY, NodeName, Reason, Role, SessionId, State, Tier
+from .ids import NO_COPY, Cause, CopyId, MovePolicy, NodeName, Reason, Role, SessionId, State, Tier
 from .state import Copy, Group
 
 NOWHERE: Final = Copy(NO_COPY, NodeName(""), False, Tier.DRAM, Role.FREEING, 0)

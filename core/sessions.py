@@ -42,7 +42,12 @@ def open_session(turn: Turn, event: OpenSession) -> None:
         told(turn, event.client, event.token, SessionOpened(known, applied + 1, event.lease_ms, True))
         return
     if len(state.sessions) >= config.sessions_max:
-        told(turn, event.client, event.token, Refused(Refusal("Overloaded", f"{config.sessions_max} sessions", guard="sessions_max"), turn.revision))
+        told(
+            turn,
+            event.client,
+            event.token,
+            Refused(Refusal("Overloaded", f"{config.sessions_max} sessions", guard="sessions_max"), turn.revision),
+        )
         return
     number = SessionId(turn.next_revision())
     session = Session(number, event.name, event.client, event.token, event.lease_ms)
@@ -65,9 +70,17 @@ def enter(state: DirectoryState, session: Session, applied: int, low: int) -> No
 def _refuse_open(turn: Turn, event: OpenSession) -> Refusal | None:
     config = turn.config
     if not config.session_lease_ms_min <= event.lease_ms <= config.session_lease_ms_max:
-        return Refusal("BadRequest", f"a session's lease is {config.session_lease_ms_min} to {config.session_lease_ms_max} ms, not {event.lease_ms}", guard="session_lease_ms")
+        return Refusal(
+            "BadRequest",
+            f"a session's lease is {config.session_lease_ms_min} to {config.session_lease_ms_max} ms, not {event.lease_ms}",
+            guard="session_lease_ms",
+        )
     if not event.token or len(event.token) > config.name_chars_max or len(event.name) > config.name_chars_max:
-        return Refusal("BadRequest", f"a session needs a token; token and name have at most {config.name_chars_max} characters", guard="name_chars_max")
+        return Refusal(
+            "BadRequest",
+            f"a session needs a token; token and name have at most {config.name_chars_max} characters",
+            guard="name_chars_max",
+        )
     return None
 
 
@@ -128,7 +141,9 @@ def admit(turn: Turn, command: Command) -> Refusal | Answered | None:
     if not low <= command.low <= sequence:
         return Refusal("BadRequest", f"low is {command.low}: not between {low} and number {sequence}", guard="low")
     if sequence >= command.low + turn.config.window:
-        return Refusal("WindowFull", f"{turn.config.window} unanswered numbers", guard="window", retry_after_ms=turn.config.retry_after_ms)
+        return Refusal(
+            "WindowFull", f"{turn.config.window} unanswered numbers", guard="window", retry_after_ms=turn.config.retry_after_ms
+        )
     if sequence != applied + 1:
         return Refusal("Early", f"number {applied + 1} comes first", guard="in_order", retry_after_ms=turn.config.retry_after_ms)
     return None

@@ -16,12 +16,12 @@ from . import effects
 from .answers import Answered
 from .commands import Spec
 from .ids import (
+    NO_COPY,
     Cause,
     CopyId,
     GroupId,
     HoldId,
     HoldKind,
-    NO_COPY,
     NodeName,
     Peer,
     Reason,
@@ -44,7 +44,7 @@ class Copy:
     """One holding of a group's bytes. `incarnation` is its node's when it was reserved or last counted again.
 
     `due` (directory clock, ms): INCOMING: when the making of it is given up; RETIRING: when its grace ends; absent: when it
-    is dropped for good; else 0. `tier` is the wish it was made with. `slots` count against `node` until the copy leaves the list (CAP-1).
+    is dropped for good; else 0. `tier` is the wish it was made with. `slots` count at `node` until the copy leaves (CAP-1).
     """
 
     id: CopyId
@@ -351,5 +351,3 @@ class DirectoryConfig:
     """Invariants local to a record after every step that touched it."""
     check_all_every: int = 0
     """Whole-state invariants every N steps (0: only when asked)."""
-
-

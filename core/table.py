@@ -95,7 +95,15 @@ _PIN_MOVING = (
 )
 _REF = (_STAYS, _guard(rows.some_copy_readable, "Unreadable"))
 _RECREATE = (_guard(rows.nothing_readable, "AlreadyThere"), _guard(rows.not_being_brought, "MoveInProgress"), _ROOM)
-_BEGIN = (_EPOCH, _STAYS, _THERE, _guard(rows.unpinned_or_allowed, "Pinned"), _guard(rows.backed_off, "MoveTooSoon"), _APART, _ROOM)
+_BEGIN = (
+    _EPOCH,
+    _STAYS,
+    _THERE,
+    _guard(rows.unpinned_or_allowed, "Pinned"),
+    _guard(rows.backed_off, "MoveTooSoon"),
+    _APART,
+    _ROOM,
+)
 _ADOPT = (_EPOCH, _STAYS, _THERE, _guard(rows.unpinned_or_allowed, "Pinned"), _guard(rows.can_take_over, "StaleCopy"))
 _EVICT = (_EPOCH, _guard(rows.unpinned, "Pinned"), _guard(rows.unreferenced, "Referenced"))
 _REPLICATE = (_STAYS, _THERE, _guard(rows.target_is_node, "BadRequest"), _APART, _ROOM)
@@ -111,6 +119,7 @@ ALIVE: Final = (S.WRITING, *READABLE)
 _HOME = (S.LOCAL, S.REMOTE)
 
 
+# fmt: off
 def _rows() -> list[Row]:
     made = [
         Row(S.EVICTED, On.CREATE, None, (S.WRITING,), (_ROOM,), rows.create, None, ("Reserve",)),
@@ -120,7 +129,7 @@ def _rows() -> list[Row]:
         Row(S.LOCAL, On.MOVE, R.INCOMING, (S.MIGRATING_OUT,), _BEGIN, rows.move, None, ("Fetch", "Spill")),
         Row(S.REMOTE, On.MOVE, R.INCOMING, (S.MIGRATING_IN,), (*_BEGIN, _guard(rows.target_is_node, "BadRequest")), rows.move, None, ("Fetch",)),
         Row(S.EVICTED, On.DELETE, None, (S.EVICTED,), (_guard(rows.list_empty, "AlreadyEvicting"), _guard(rows.unreferenced, "Referenced")), rows.unchanged, None, ("forget",)),
-    ]  # fmt: skip
+    ]
     for state in READABLE:
         made += _readable(state)
     for state in (*ALIVE, S.EVICTING):
@@ -160,7 +169,7 @@ def _readable(state: State) -> list[Row]:
         made += [
             Row(state, On.COPY_DONE, R.INCOMING, (S.LOCAL, S.REMOTE), (_TARGET, _MANIFEST), rows.move_done, rows.authority_retires, ("wake",)),
             Row(state, On.ENDED, R.INCOMING, ended_to, (_TARGET,), rows.move_ended, rows.move_ended_rest, ("Free", "lose", "wake")),
-        ]  # fmt: skip
+        ]
     return made
 
 
@@ -175,6 +184,8 @@ def _replica_rows() -> dict[State, dict[On, Row]]:
         for state in READABLE
     }
 
+
+# fmt: on
 
 ROWS: Final[tuple[Row, ...]] = (*_rows(), *(row for by_on in _replica_rows().values() for row in by_on.values()))
 """Every row. For COPY_DONE and ENDED, role REPLICA stands for an INCOMING copy that is not the record's target."""

@@ -24,7 +24,9 @@ def await_(turn: Turn, event: Await) -> None:
     elif event.want == "drained" and event.node not in state.nodes:
         refusal = Refusal("UnknownNode", f"{event.node!r}", guard="known_node")
     elif len(state.waiters) >= config.waiters_max:
-        refusal = Refusal("Overloaded", f"{config.waiters_max} waiters", guard="waiters_max", retry_after_ms=config.retry_after_ms)
+        refusal = Refusal(
+            "Overloaded", f"{config.waiters_max} waiters", guard="waiters_max", retry_after_ms=config.retry_after_ms
+        )
     if refusal is not None:
         told(turn, event.client, event.token, Refused(refusal, turn.revision))
         return
