@@ -7,8 +7,6 @@ tried again with growing back-off, and is named in each heartbeat.
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from .allocator import give, lift, quarantine
 from .effects import Instance, ListStore, ReleaseInstance
 from .events import InstanceReleased, QuarantineLifted, StoreListed, WorkFailed, WriterUncertain
@@ -16,6 +14,7 @@ from .ids import CopyId, Reason, Tier
 from .node_state import NO_SPEC, Copy, Kind, Place, Stage, Unreleased, Work, place_of, readable_place
 from .node_turn import Turn
 from .orders import Free, FreeObject, Order, Scan
+from .records import evolve
 from .reports import Condition, CopyLost, Freed, StoreScanned
 
 

@@ -7,14 +7,13 @@ registration, never by time. What has ended is settled: a place that was waiting
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from .events import ProcessExited, RegistrationWithdrawn
 from .freeing import settle
 from .ids import CopyId
 from .node_state import Copy, Guard, Kind, NodeState, mask_of, readable_place
 from .node_turn import Turn
 from .orders import PeerGone
+from .records import evolve
 from .reports import Condition
 from .requests import Acquire, Guarded, Let, LetGo
 

@@ -7,8 +7,6 @@ new number, so what is known already is answered by the facts that are true, aga
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from .effects import CloneInstance, Instance, StoreBlocks
 from .events import InstanceCloned, InstanceVerified, PeerUnreachable, WorkFailed
 from .freeing import let_go, place_is_bad, settle
@@ -17,6 +15,7 @@ from .node_io import bad_blocks, become_verified, note_stored, verify
 from .node_state import Copy, CopyJob, Kind, Place, Stage, Work, mask_of, readable_place
 from .node_turn import Turn
 from .orders import Fetch, Order, Reserve, Spill
+from .records import evolve
 from .reports import Condition, CopyDone, CopyFailed, Sealed
 from .requests import Blocks, NodeRefused, Read
 

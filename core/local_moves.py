@@ -8,8 +8,6 @@ until it has one place again, and only `local_moves_max` are. A failed move cost
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from .effects import CloneInstance
 from .errors import InvariantViolation
 from .events import InstanceCloned, WorkFailed
@@ -18,6 +16,7 @@ from .guards import stays
 from .ids import CopyId, Reason, Tier
 from .node_state import Copy, Kind, LocalMove, Place, Stage, TierRoom, Work, place_of
 from .node_turn import Turn
+from .records import evolve
 from .reports import Condition, TierChanged
 
 CANDIDATES_MAX = 64

@@ -19,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import evolve
-
 from . import events, freeing, guards, jobs, local_moves, node_io, node_links, orders, requests
 from .effects import Instance, Ready
 from .ids import Reason
 from .node_state import Copy, Kind, NodeConfig, NodeState, Place, Stage, Work, new_state, place_of
 from .node_turn import Turn
+from .records import evolve
 from .reports import Condition, InventoryEntry
 
 Handler = Callable[[Turn, Any], None]

@@ -6,8 +6,6 @@ A write ends here, with a manifest: the node reads back what is really there and
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from .effects import LoadBlocks, StoreBlocks, VerifyInstance
 from .errors import InvariantViolation
 from .events import BlocksLoaded, InstanceVerified, WorkFailed
@@ -17,6 +15,7 @@ from .ids import Peer, Reason, manifest_hash
 from .local_moves import promote
 from .node_state import Copy, Ending, Kind, Stage, Work, fills, mask_of, place_of, readable_place
 from .node_turn import Turn
+from .records import evolve
 from .reports import Condition, CopyFailed, Sealed
 from .requests import AbortWrite, Blocks, EndWrite, NodeStat, NodeStatus, Read, Write, WriteAborted, WriteEnded, Written
 

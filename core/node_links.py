@@ -6,8 +6,6 @@ at 0, and a full inventory follows, because the directory has to learn what is h
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from .errors import Refusal
 from .guards import stuck_lines
 from .ids import NO_COPY, CopyId
@@ -15,6 +13,7 @@ from .jobs import tell_again
 from .node_state import Copy, Link, NodeConfig, NodeState, fills, readable_place
 from .node_turn import Turn
 from .orders import FencedOff, HeartbeatSeen, Order, RegisterAgain, Registered
+from .records import evolve
 from .reports import Heartbeat, Inventory, InventoryEntry, Register
 from .requests import CopiesListed, ListCopies, NodeRefused
 
@@ -171,7 +170,8 @@ def list_copies(turn: Turn, request: ListCopies) -> None:
     """A page of the inventory, for audits."""
     if not 1 <= request.limit <= turn.config.inventory_part:
         limit = turn.config.inventory_part
-        turn.reply(request.client, NodeRefused(turn.config.name, request.token, NO_COPY, Refusal("BadRequest", f"a page has 1 to {limit} entries")))
+        refusal = Refusal("BadRequest", f"a page has 1 to {limit} entries", guard="inventory_part")
+        turn.reply(request.client, NodeRefused(turn.config.name, request.token, NO_COPY, refusal))
         return
     shard = max(0, request.after.shard)
     entries = inventory_of(turn.state, turn.config, shard, request.after)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import evolve
-
 from .allocator import take
 from .effects import Instance, Ready, Reply, Send, Transfer
 from .errors import InvariantViolation, Refusal
 from .ids import NO_COPY, CopyId, NodeName, Peer, Tier
 from .node_state import Copy, Kind, Link, NodeConfig, NodeState, Place, Stage, Work, place_of
+from .records import evolve
 from .reports import Fact, Report
 from .requests import Let, ListCopies, NodeAnswer, NodeRefused, NodeRequest, NodeStat
 

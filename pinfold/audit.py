@@ -25,7 +25,11 @@ class Finding:
 
 
 def audit(
-    state: DirectoryState, nodes: Mapping[NodeName, Iterable[InventoryEntry]], config: DirectoryConfig, *, holds_expected: bool = False
+    state: DirectoryState,
+    nodes: Mapping[NodeName, Iterable[InventoryEntry]],
+    config: DirectoryConfig,
+    *,
+    holds_expected: bool = False,
 ) -> list[Finding]:
     """Compare. `nodes` are those that run, each with its whole inventory. Raises `InvariantViolation` as it is."""
     invariants.check_all(state, config)
@@ -34,7 +38,9 @@ def audit(
         found += _compare(state, name, {entry.copy: entry for entry in entries})
     if not holds_expected:
         found += [Finding("leaked_hold", "HOLD-2", f"{hold} is still there") for hold in state.holds]
-    found += [Finding("unsettled", "LIVE-1", f"group {group.hex()} is {state.groups[group].state.name}") for group in state.unsettled]
+    found += [
+        Finding("unsettled", "LIVE-1", f"group {group.hex()} is {state.groups[group].state.name}") for group in state.unsettled
+    ]
     return found
 
 
@@ -43,7 +49,9 @@ def _compare(state: DirectoryState, name: NodeName, entries: Mapping[CopyId, Inv
     listed = state.copies_at.get(name, {})
     for copy_id, entry in entries.items():
         if copy_id not in listed:
-            found.append(Finding("orphan_copy", "CAP-1", f"{name} has {copy_id} ({entry.condition.name}), which is in no record there"))
+            found.append(
+                Finding("orphan_copy", "CAP-1", f"{name} has {copy_id} ({entry.condition.name}), which is in no record there")
+            )
     for copy_id, group_id in listed.items():
         copy = next(copy for copy in state.copies[group_id] if copy.id == copy_id)
         seen = entries.get(copy_id)
@@ -53,7 +61,13 @@ def _compare(state: DirectoryState, name: NodeName, entries: Mapping[CopyId, Inv
             found.append(Finding("missing_copy", "COPY-2", f"{name} lacks {copy_id}, which is {copy.role.name}"))
         elif copy.role in (Role.AUTHORITATIVE, Role.REPLICA):
             if seen.condition is not Condition.VERIFIED or seen.manifest != state.groups[group_id].manifest:
-                found.append(Finding("violation", "COPY-2", f"{name} has {copy_id} {seen.condition.name}, not the verified bytes of the record"))
+                found.append(
+                    Finding(
+                        "violation", "COPY-2", f"{name} has {copy_id} {seen.condition.name}, not the verified bytes of the record"
+                    )
+                )
             elif seen.slots != copy.slots:
-                found.append(Finding("violation", "CAP-1", f"{copy_id} has {seen.slots} slots at {name}, {copy.slots} in the record"))
+                found.append(
+                    Finding("violation", "CAP-1", f"{copy_id} has {seen.slots} slots at {name}, {copy.slots} in the record")
+                )
     return found

@@ -293,6 +293,8 @@ class EmbeddedCluster:
     def findings(self) -> list[Finding]:
         """What does not add up between directory and nodes. Empty at quiescence."""
         nodes = {
-            NodeName(member.machine.config.name): member.machine.inventory() for member in self.members.values() if isinstance(member.machine, Node)
+            NodeName(member.machine.config.name): member.machine.inventory()
+            for member in self.members.values()
+            if isinstance(member.machine, Node)
         }
         return audit(self.state, nodes, self.config.directory)
