@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, fields
 
 from . import effects
 from .answers import Answered
@@ -281,8 +281,10 @@ class DirectoryState:
 
     def copy(self) -> DirectoryState:
         """A state of its own: records are shared, tables are not."""
-        values = {name: _copied(getattr(self, name)) for name in DirectoryState.__slots__ if name != "__weakref__"}
-        return DirectoryState(**values)
+        return DirectoryState(**{name: _copied(getattr(self, name)) for name in _TABLES})
+
+
+_TABLES: Final = tuple(one.name for one in fields(DirectoryState))
 
 
 def _copied(value: Any) -> Any:
