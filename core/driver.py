@@ -119,12 +119,13 @@ class Driver:
             return
         if self._store is None:
             raise WorldError("this machine persists records but was given no store")
-        for _ in range(self.COMMIT_TRIES):
+        outcome = Outcome.NOT_DONE
+        tries = 0
+        while outcome is Outcome.NOT_DONE and tries < self.COMMIT_TRIES:
             outcome = self._store.commit(writes)
-            if outcome is Outcome.DONE:
-                return
-            if outcome is Outcome.UNKNOWN:
-                break
+            tries += 1
+        if outcome is Outcome.DONE:
+            return
         raise TermEnded(f"a commit of {len(writes)} writes ended {outcome.name}; this term is over")
 
     def _run(self, send: Iterable[Send], transfer: Iterable[Transfer], reply: Iterable[Reply]) -> None:

@@ -243,9 +243,10 @@ def _unpack_union(members: list[Any]) -> Convert:
             return None
         if single is not None:
             return single(plain)
-        if len(_sequence(plain)) != 2 or type(plain[0]) is not str or plain[0] not in by_name:
+        tagged = _sequence(plain)
+        if len(tagged) != 2 or type(tagged[0]) is not str or tagged[0] not in by_name:
             raise PlainError(f"expected one of {', '.join(by_name)}, got {_show(plain)}")
-        return unpacker(by_name[plain[0]])(plain[1])
+        return unpacker(by_name[tagged[0]])(tagged[1])
 
     return unpack_union
 
