@@ -72,9 +72,11 @@ def decided(
     failures: int = 0,
     move_after: int = 0,
 ) -> Group:
-    """`g` after an ownership or lifecycle decision: new epoch (EPOCH-1), and no move, wait or writer unless said."""
+    """`g` after an ownership or lifecycle decision: new epoch (EPOCH-1), and no move unless said. An accepted evict goes on
+    waiting for as long as there is something to evict."""
+    leaving = g.leaving and state is not State.EVICTING and state is not State.EVICTED
     return Group(
-        g.id, g.spec, state, k.revision, g.version + 1, reason, g.manifest, target, source, k.cause, False, g.writer,
+        g.id, g.spec, state, k.revision, g.version + 1, reason, g.manifest, target, source, k.cause, leaving, g.writer,
         g.created, failures, move_after or g.move_after,
     )  # fmt: skip
 
@@ -178,8 +180,8 @@ def target_is_node(g: Group, c: Copy, k: Facts) -> bool:
 
 
 def can_take_over(g: Group, c: Copy, k: Facts) -> bool:
-    """RETIRING may go back, FREEING never (finding 6)."""
-    return (c.role is Role.REPLICA or c.role is Role.RETIRING) and not c.absent
+    """RETIRING may go back, FREEING never (finding 6), and what is older than the last `Create` has other bytes."""
+    return (c.role is Role.REPLICA or c.role is Role.RETIRING) and not c.absent and c.id.revision >= g.created
 
 
 def is_replica(g: Group, c: Copy, k: Facts) -> bool:
@@ -188,10 +190,6 @@ def is_replica(g: Group, c: Copy, k: Facts) -> bool:
 
 def not_last_readable(g: Group, c: Copy, k: Facts) -> bool:
     return k.refs == 0 or k.readable > (1 if is_readable(c) else 0)
-
-
-def is_retiring(g: Group, c: Copy, k: Facts) -> bool:
-    return c.role is Role.RETIRING
 
 
 def no_pins_on_it(g: Group, c: Copy, k: Facts) -> bool:
@@ -274,8 +272,11 @@ def replica_done(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
 
 
 def move_ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
-    """Every abort path: back to the state before at a higher epoch; or, if the source was lost, the loss is said."""
+    """Every abort path: back to the state before at a higher epoch. If the source was lost meanwhile, a replica that has come
+    since is promoted, or the loss is said."""
     left = None if k.gone else in_role(c, Role.FREEING)
+    if k.authority == NO_COPY and k.promote != NO_COPY:
+        return decided(g, k, State.REMOTE if k.promote_store else State.LOCAL, failures=g.failures + 1), left
     if k.authority == NO_COPY:
         state = State.EVICTED if left is None and k.others == 0 else State.EVICTING
         return decided(g, k, state, reason=Reason.LOST), left
@@ -286,6 +287,8 @@ def move_ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
 def move_ended_rest(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | None:
     if k.authority != NO_COPY:
         return o
+    if k.promote != NO_COPY:
+        return in_role(o, Role.AUTHORITATIVE) if o.id == k.promote else o
     return create_rest(g, c, o, held, k)
 
 

@@ -114,7 +114,6 @@ _BACK = (_guard(rows.is_absent, "StaleReport"),)
 S, R = State, Role
 READABLE: Final = (S.LOCAL, S.MIGRATING_OUT, S.REMOTE, S.MIGRATING_IN)
 MOVING: Final = (S.MIGRATING_OUT, S.MIGRATING_IN)
-RESTING: Final = {S.MIGRATING_OUT: S.LOCAL, S.MIGRATING_IN: S.REMOTE}
 ALIVE: Final = (S.WRITING, *READABLE)
 _HOME = (S.LOCAL, S.REMOTE)
 
@@ -164,7 +163,7 @@ def _readable(state: State) -> list[Row]:
         Row(state, On.RETURN, R.REPLICA, (state,), _BACK, rows.come_back),
     ]
     if moving:
-        ended_to = (RESTING[state], S.EVICTING, S.EVICTED)
+        ended_to = (S.LOCAL, S.REMOTE, S.EVICTING, S.EVICTED)
         made = [row for row in made if row.on is not On.ADOPT]
         made += [
             Row(state, On.COPY_DONE, R.INCOMING, (S.LOCAL, S.REMOTE), (_TARGET, _MANIFEST), rows.move_done, rows.authority_retires, ("wake",)),
