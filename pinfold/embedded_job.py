@@ -7,6 +7,7 @@ model of the same policy to the block (`tests/reference_cache.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
@@ -20,7 +21,8 @@ from .core.calls import Ask, Do, Done, Failed, GotGroup, PutDone, PutGroup, Read
 from .core.client_state import ClientConfig
 from .core.commands import Locate, PinPrefix, ReleaseRequest, Spec
 from .core.ids import Layout, Peer, Tier
-from .core.state import DirectoryConfig
+from .core.plain import pack
+from .core.state import DirectoryConfig, GroupRecord
 from .embedded import DIRECTORY, EmbeddedCluster, EmbeddedConfig
 from .report import Report, Sample
 from .trace import TraceRequest
@@ -68,7 +70,7 @@ class EmbeddedRun:
                 tiers=((Tier.DRAM, slots),),
                 group_slots=job.group_blocks,
                 directory=directory,
-                heartbeat_ms=1_000_000,
+                heartbeat_ms=1_000,
                 inventory_ms=1_000_000,
                 with_bytes=job.with_bytes,
                 through_codec=job.through_codec,
@@ -179,4 +181,18 @@ class EmbeddedRun:
             "policy": job.policy,
             "bytes": job.with_bytes,
             "skipped_groups": self.skipped,
+            "digest": self.digest(),
         }
+
+    def digest(self) -> str:
+        """Of all that the directory knows for a fact, and of what was counted: equal for equal runs (DET-1)."""
+        state, tally = self.cluster.state, self.report.tally
+        found = blake2b(digest_size=16)
+        for group in state.groups.values():
+            found.update(ascii(pack(GroupRecord(group, state.copies[group.id]))).encode("ascii"))
+        for table in (state.sessions, state.nodes, state.holds):
+            for record in table.values():
+                found.update(ascii(pack(record)).encode("ascii"))
+        counted = (sorted(state.counters.items()), sorted(tally.refusals.items()), tally.hit_blocks, tally.bytes_verified)
+        found.update(ascii((pack(state.meta), counted, self.skipped)).encode("ascii"))
+        return found.hexdigest()

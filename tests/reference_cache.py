@@ -41,6 +41,7 @@ class ReferenceCache:
                 self.skipped += len(keys) - keys.index(key)
                 break
         self.pinned.clear()
+        self._relieve()  # the pins that end here may have been all that kept it above its high mark
         hit_blocks = sum(size for _, size in keys[:hits])
         self.blocks += len(hash_ids)
         self.hit_blocks += hit_blocks
@@ -64,9 +65,13 @@ class ReferenceCache:
             self.children[parent] += 1
         self.used += size
         self._touch(key)
+        self._relieve()
+        return True
+
+    def _relieve(self) -> None:
+        """Above the high mark, evict down to the low one."""
         if self.capacity is not None and self.used * 1000 > self.high * self.capacity:
             self._evict(self.low * self.capacity // 1000)
-        return True
 
     def _evict(self, target: int) -> None:
         """Let unpinned leaves go, the longest untouched first, until `used` is at most `target` or there is none.

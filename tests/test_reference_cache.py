@@ -25,7 +25,11 @@ class NaiveCache:
 
     def request(self, ids: Sequence[int], n: int) -> None:
         keys = [(ids[min(at + n, len(ids)) - 1], min(n, len(ids) - at)) for at in range(0, len(ids), n)]
-        pinned: set[Prefix] = set()
+        self.serve(keys, set())
+        if self.used() > self.high * self.capacity / 1000:
+            self.free(self.low * self.capacity / 1000, 0, set())
+
+    def serve(self, keys: Sequence[Prefix], pinned: set[Prefix]) -> None:
         leading = True
         for key, parent in zip(keys, [None, *keys], strict=False):
             leading = leading and key in self.there
