@@ -218,7 +218,7 @@ class KeptAlive:
     session: SessionId
     lease_ms: int
     lost: tuple[HoldId, ...]
-    """Holds of this session that have ended as LOST; hearing of them ends their records."""
+    """Holds of this session that have ended as LOST; their records stay until they are released or the session ends."""
 
 
 @define

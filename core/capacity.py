@@ -72,7 +72,7 @@ def choose(turn: Turn, slots: int, wish: NodeName, prefer: tuple[NodeName, ...],
 def press(turn: Turn, slots: int, wish: NodeName) -> None:
     """Note that `slots` were wanted in vain, at `wish` or at the node that is easiest to free."""
     state = turn.state
-    place = wish if wish and capacity_of(turn, wish) else NodeName("")
+    place = wish if is_store(turn, wish) or (usable(turn, wish) and capacity_of(turn, wish) >= slots) else NodeName("")
     if not place:
         open_nodes = [node for node in state.nodes.values() if usable(turn, node.name) and node.capacity >= slots]
         if not open_nodes:

@@ -58,7 +58,8 @@ class Directory:
         """The state of a store that has never been used. Its first term begins with `start`."""
         if not 0 <= shard < shards <= SHARDS_MAX:
             raise ValueError(f"shard {shard} of {shards}: shards are numbered from 0, at most {SHARDS_MAX}")
-        return DirectoryState(Meta(store_id, shard, shards, 0, 0, 0))
+        # The clock begins at 1: a copy's `due` of 0 means none.
+        return DirectoryState(Meta(store_id, shard, shards, 0, 0, 1))
 
     @staticmethod
     def load(tables: dict[str, dict[Any, Any]]) -> DirectoryState:
@@ -104,6 +105,9 @@ class Directory:
             if node.alive:
                 state.node_due[node.name] = meta.clock_ms + self.config.node_lease_ms
                 state.links[node.name] = Link()
+        capacities = {node.name: node.capacity for node in state.nodes.values()}
+        capacities.update({store.name: store.capacity for store in self.config.stores})
+        state.shrunk = {name: None for name, capacity in capacities.items() if state.used.get(name, 0) > capacity}
         state.alarm_at = meta.clock_ms
         return Ready(((effects.META, effects.META, state.meta),), alarm=now)
 

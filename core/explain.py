@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import commands, table
+from . import capacity, commands, migration, reading, table
 from .answers import Explained, QueryAnswer, Refused
 from .applying import apply
 from .commands import Body, Explain
-from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Role, Tier
-from .ledger import NO_COPIES, Turn, authority_of, copy_in, facts
+from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Role, State, Tier
+from .ledger import NO_COPIES, Turn, copy_in, facts
 from .rows import NOWHERE
 from .state import Copy, Group
 from .table import On
@@ -43,10 +43,15 @@ def _steps(turn: Turn, body: Body) -> list[str]:
         return ["there is no record of this group"]
     copy = _subject(turn, group, body)
     steps = [_standing(turn, group)]
+    if isinstance(body, commands.Create) and group.state is State.WRITING:
+        return [*steps, "it is being written: the answer is Joined"]
+    if isinstance(body, commands.Create) and reading.readable_copy(turn, group.id, body.node) is not None:
+        steps.append("it can be read: the answer is Exists, with a PIN")
+        return [*steps, f"row {group.state.name}/PIN, guard not_leaving: {'no -> Leaving' if group.leaving else 'yes'}"]
     row = table.find(group, on, copy)
     if row is None:
         return [*steps, f"no row for {on.name} in {group.state.name}: refused as {table.refusal_of(group, on)}"]
-    known = facts(turn, group, copy, **_known(body))
+    known = facts(turn, group, copy, **_known(turn, group, body))
     for guard in row.guards:
         verdict = "yes" if guard.check(group, copy, known) else f"no -> {guard.refusal}"
         steps.append(f"row {row.name}, guard {guard.name}: {verdict}")
@@ -71,7 +76,7 @@ def _subject(turn: Turn, group: Group, body: Body) -> Copy:
     if isinstance(body, commands.CancelMove):
         return copy_in(copies, body.move) or NOWHERE
     if isinstance(body, commands.Pin):
-        return authority_of(copies) or NOWHERE
+        return reading.readable_copy(turn, group.id, body.near) or NOWHERE
     if isinstance(body, commands.Move | commands.Replicate):
         return _planned(turn, group.id, body.target)
     if isinstance(body, commands.Create):
@@ -86,8 +91,15 @@ def _planned(turn: Turn, group: GroupId, target: NodeName) -> Copy:
     return Copy(CopyId(turn.state.meta.shard, turn.revision + 1, 0), target, store, Tier.DRAM, Role.INCOMING, slots)
 
 
-def _known(body: Body) -> dict[str, object]:
+def _known(turn: Turn, group: Group, body: Body) -> dict[str, object]:
+    """What the command itself would tell its row."""
     known: dict[str, object] = {}
+    slots = len(group.spec.sizes)
+    if isinstance(body, commands.Create):
+        known["room"] = capacity.choose(turn, slots, body.node, ()) != ""
+    if isinstance(body, commands.Move | commands.Replicate):
+        known["room"] = capacity.has_room(turn, body.target, slots)
+        known["at_target"] = bool(migration.already_there(turn, group, body.target))
     if isinstance(body, commands.Pin):
         known["policy"] = body.policy
     if isinstance(body, commands.Move):

@@ -53,7 +53,7 @@ def store_listed(turn: Turn, work: Work, event: StoreListed) -> None:
     shard, term, incarnation, number = work.order
     link = turn.state.links[shard]
     if (link.term, link.incarnation) == (term, incarnation):
-        turn.tell(StoreScanned(work.store, number, event.objects), shard)
+        turn.tell(StoreScanned(work.store, term, number, event.objects), shard)
 
 
 # ---- letting go ----------------------------------------------------------------------------------------------

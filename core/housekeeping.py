@@ -70,9 +70,7 @@ def _unsettled(turn: Turn) -> None:
         if group is None:
             continue
         if group.state is State.EVICTED:
-            if group_id not in state.referred:
-                ledger.forget(turn, group)
-                left -= 1
+            left -= ledger.forget(turn, group) is None
         elif group.leaving and ends.evict(turn, group, Reason.EVICTED) is None:
             turn.count("evictions_asked")
             left -= 1
@@ -141,7 +139,7 @@ def _stores(turn: Turn) -> None:
         note = state.scans.get(store.name)
         if note is None or note.due <= now:
             number = turn.order(steward, orders.Scan(store.name), NO_COPY)
-            state.scans[store.name] = ScanNote(number, turn.revision, now + turn.config.scan_ms)
+            state.scans[store.name] = ScanNote(steward, number, turn.revision, now + turn.config.scan_ms)
 
 
 def _repeat_free(turn: Turn, copy_id: CopyId, group_id: GroupId) -> None:

@@ -142,7 +142,7 @@ def space_adds_up(state: DirectoryState, config: DirectoryConfig) -> None:
             used[copy.node] = used.get(copy.node, 0) + copy.slots
     if used != state.used:
         _fail("CAP-1", f"used {state.used}, recounted {used}", state)
-    capacity = {store.name: store.capacity for store in config.stores}
+    capacity = {store.name: store.capacity for store in config.stores if store.name not in state.shrunk}
     capacity.update({name: node.capacity for name, node in state.nodes.items() if node.alive and name not in state.shrunk})
     for name, limit in capacity.items():
         if used.get(name, 0) > limit:

@@ -14,7 +14,7 @@ from . import effects, orders, table
 from .effects import Reply, Send, Write
 from .errors import InvariantViolation, Refusal
 from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Peer, Role, State
-from .rows import Facts, is_readable
+from .rows import NOWHERE, Facts, is_readable
 from .state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Hold
 from .table import On, Row
 
@@ -278,9 +278,16 @@ def _left(turn: Turn, copy: Copy) -> None:
         del state.used[copy.node]
 
 
-def forget(turn: Turn, g: Group) -> None:
-    """Delete an EVICTED record whose list is empty."""
+def forget(turn: Turn, g: Group) -> Refusal | None:
+    """Delete a record, if its row for DELETE says so: EVICTED, list empty, nobody refers to it."""
     state = turn.state
+    row = table.find(g, On.DELETE, NOWHERE)
+    if row is None:
+        return Refusal(table.refusal_of(g, On.DELETE), "", f"{g.state.name}/DELETE", "legal")
+    known = facts(turn, g, NOWHERE)
+    for guard in row.guards:
+        if not guard.check(g, NOWHERE, known):
+            return refuse(turn, g, NOWHERE, row, guard)
     turn.next_revision()
     del state.groups[g.id]
     state.copies.pop(g.id, None)
@@ -289,6 +296,7 @@ def forget(turn: Turn, g: Group) -> None:
     unindex(state, g)
     turn.persist.append((effects.GROUPS, g.id, None))
     turn.touched[g.id] = None
+    return None
 
 
 def index(state: DirectoryState, g: Group) -> None:

@@ -42,6 +42,7 @@ def register(turn: Turn, event: Register) -> None:
     record = Node(event.node, event.address, event.boot, incarnation, event.capacity, event.stores, True, draining)
     state.nodes[event.node] = record
     state.links[event.node] = Link(0, turn.now, False, event.tiers)
+    state.numbers.pop(event.node, None)  # the node counts orders anew in each incarnation
     turn.persist.append((effects.NODES, event.node, record))
     turn.count("registrations")
     if known is not None:

@@ -54,8 +54,7 @@ def begin(
     place = _target(turn, target)
     if isinstance(place, Refusal):
         return place
-    copies = turn.state.copies.get(group.id, NO_COPIES)
-    there = [copy for copy in copies if copy.node == target and copy.role is not Role.FREEING]
+    there = already_there(turn, group, target)
     known = {"wanted_epoch": wanted_epoch, "allow_pinned": allow_pinned, "cause": cause}
     for copy in there:
         if group.state not in MOVING and can_take_over(group, copy, facts(turn, group, copy)):
@@ -64,6 +63,9 @@ def begin(
                 turn.count("moves_committed")
                 turn.count("moves_adopted")
             return refusal
+    refusal = _out_of_reach(turn, group, target)
+    if refusal is not None:
+        return refusal
     copy = _incoming(turn, group, target, place, deadline_ms)
     room = capacity.has_room(turn, target, copy.slots)
     refusal = happen(turn, group, On.MOVE, copy, facts(turn, group, copy, room=room, at_target=bool(there), **known))
@@ -81,6 +83,26 @@ def _target(turn: Turn, target: NodeName) -> bool | Refusal:
     if not capacity.usable(turn, target):
         return Refusal("NodeNotReady", f"{target}", guard="usable", retry_after_ms=turn.config.retry_after_ms)
     return False
+
+
+def already_there(turn: Turn, group: Group, target: NodeName) -> list[Copy]:
+    """Copies of the present content at the target, coming or going. What is older than the last `Create` is another content."""
+    return [
+        copy
+        for copy in turn.state.copies.get(group.id, NO_COPIES)
+        if copy.node == target and copy.role is not Role.FREEING and copy.id.revision >= group.created
+    ]
+
+
+def _out_of_reach(turn: Turn, group: Group, target: NodeName) -> Refusal | None:
+    """Between a store and a node only a node that can reach the store can work, report and free."""
+    authority = authority_of(turn.state.copies.get(group.id, NO_COPIES))
+    if authority is None or authority.store == capacity.is_store(turn, target):
+        return None
+    node, store = (target, authority.node) if authority.store else (authority.node, target)
+    if store in turn.state.nodes[node].stores:
+        return None
+    return Refusal("UnknownNode", f"{node} cannot reach {store}", guard="reaches_store")
 
 
 def _incoming(turn: Turn, group: Group, target: NodeName, store: bool, deadline_ms: int) -> Copy:
@@ -122,8 +144,10 @@ def replicate(turn: Turn, body: Replicate) -> ItemAnswer:
     place = _target(turn, body.target)
     if isinstance(place, Refusal):
         return Refused(place, turn.revision)
-    copies = turn.state.copies.get(group.id, NO_COPIES)
-    there = any(copy.node == body.target and copy.role is not Role.FREEING for copy in copies)
+    refusal = _out_of_reach(turn, group, body.target)
+    if refusal is not None:
+        return Refused(refusal, turn.revision)
+    there = bool(already_there(turn, group, body.target))
     copy = _incoming(turn, group, body.target, place, body.deadline_ms)
     room = capacity.has_room(turn, body.target, copy.slots)
     refusal = happen(turn, group, On.REPLICATE, copy, facts(turn, group, copy, room=room, at_target=there))

@@ -54,11 +54,6 @@ def pin(turn: Turn, session: SessionId, hold: HoldId, body: Pin) -> ItemAnswer:
     refusal = holds.full(turn, session)
     if refusal is not None:
         return Refused(refusal, turn.revision)
-    if body.policy is MovePolicy.CANCEL and group.state in table.MOVING and group.source != NO_COPY:
-        copy = copy_in(state.copies[group.id], group.source)
-        if copy is not None and is_readable(copy) and not group.leaving:
-            ends.end_incoming(turn, group, group.target, Reason.CANCELLED)
-            group = state.groups[group.id]
     if body.copy is NO_COPY or body.copy == NO_COPY:
         wanted = readable_copy(turn, group.id, body.near)
         if wanted is None:
@@ -67,10 +62,22 @@ def pin(turn: Turn, session: SessionId, hold: HoldId, body: Pin) -> ItemAnswer:
         wanted = copy_in(state.copies.get(group.id, NO_COPIES), body.copy)
         if wanted is None:
             return Refused(Refusal("StaleCopy", f"{body.copy}", f"{group.state.name}/PIN", "copy_is_readable"), turn.revision)
-    refusal = pin_copy(turn, hold, group, wanted, Facts(turn.revision, turn.now, policy=body.policy), body.request)
+    known = Facts(turn.revision, turn.now, policy=body.policy)
+    if body.policy is MovePolicy.CANCEL and allowed(turn, group, On.PIN, wanted, known) is None:
+        group = _without_move(turn, group)
+    refusal = pin_copy(turn, hold, group, wanted, known, body.request)
     if refusal is not None:
         return Refused(refusal, turn.revision)
     return Pinned(group.id, route(turn, group, wanted), hold, turn.revision)
+
+
+def _without_move(turn: Turn, group: Group) -> Group:
+    """The group with its live move cancelled, if its source can be read. Called when nothing can refuse any more (REFUSE-1)."""
+    if group.state in table.MOVING and group.source != NO_COPY:
+        source = copy_in(turn.state.copies[group.id], group.source)
+        if source is not None and is_readable(source):
+            ends.end_incoming(turn, group, group.target, Reason.CANCELLED)
+    return turn.state.groups[group.id]
 
 
 def _unreadable(turn: Turn, group: Group) -> Refusal:
@@ -103,8 +110,15 @@ def allowed(turn: Turn, group: Group, on: On, copy: Copy, k: Facts) -> Refusal |
 
 
 def pin_prefix(turn: Turn, session: SessionId, first: HoldId, body: PinPrefix) -> ItemAnswer:
-    """Pin the longest run of readable groups from the front; hold ordinals rise from `first`."""
+    """Pin the longest run of readable groups from the front; hold ordinals rise from `first`. A run that a limit ends is a run;
+    where not even one hold would fit it is refused, so that nobody takes "full" for "not there"."""
     state = turn.state
+    limit = turn.config.locate_groups_max
+    if len(body.groups) > limit:
+        return Refused(Refusal("TooLarge", f"at most {limit} groups", guard="locate_groups_max"), turn.revision)
+    refusal = holds.full(turn, session)
+    if refusal is not None:
+        return Refused(refusal, turn.revision)
     routes: list[Route] = []
     taken: list[HoldId] = []
     known = Facts(turn.revision, turn.now)

@@ -21,7 +21,7 @@ from .reports import (
     TierChanged,
 )
 from .rows import Facts
-from .state import Copy, Group, Link, Node, Parts
+from .state import Copy, Group, Link, Node, Parts, ScanNote
 from .table import On
 
 
@@ -74,6 +74,8 @@ def _speaks_for(turn: Turn, node: Node, group: Group, copy: Copy) -> bool:
 
 
 def _sealed(turn: Turn, group: Group, copy: Copy, manifest: bytes) -> Refusal | None:
+    if not manifest:
+        return Refusal("ManifestMismatch", f"{copy.id} was sealed without a manifest hash", guard="manifest_given")
     return happen(turn, group, On.SEALED, copy, Facts(turn.revision + 1, turn.now, manifest=manifest))
 
 
@@ -214,13 +216,13 @@ def _scanned(turn: Turn, node: Node, fact: StoreScanned) -> None:
     note = state.scans.get(fact.store)
     if (
         note is None
-        or note.number != fact.number
+        or (state.meta.term, note.node, note.number) != (fact.term, node.name, fact.number)
         or fact.store not in node.stores
         or len(fact.objects) > turn.config.scan_objects_max
     ):
         turn.count("stale_scans")
         return
-    del state.scans[fact.store]
+    state.scans[fact.store] = ScanNote(NodeName(""), note.number, note.revision, note.due)
     objects = dict.fromkeys(fact.objects)
     for copy_id, group_id in tuple(state.copies_at.get(fact.store, {}).items()):
         if copy_id in objects:

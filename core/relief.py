@@ -30,21 +30,21 @@ def _excess(turn: Turn, place: NodeName) -> int:
 
 
 def leaving_slots(turn: Turn, place: NodeName) -> int:
-    """Slots of copies at `place` that are on their way out: freeing, retiring, or the source of a move."""
+    """Slots of copies at `place` that are on their way out: freeing, retiring without a pin, or the source of a move."""
     state = turn.state
     total = 0
-    for group_id in state.unsettled:
+    for copy_id, group_id in state.copies_at.get(place, {}).items():
         group = state.groups[group_id]
-        for copy in state.copies.get(group_id, ()):
-            if copy.node == place and (copy.role in (Role.FREEING, Role.RETIRING) or copy.id == group.source):
-                total += copy.slots
-    for copy_id, group_id in state.timed.items():
-        if group_id in state.unsettled:
-            continue
         for copy in state.copies[group_id]:
-            if copy.id == copy_id and copy.node == place and copy.role is Role.RETIRING:
+            if copy.id == copy_id and _is_leaving(state, group, copy):
                 total += copy.slots
     return total
+
+
+def _is_leaving(state: DirectoryState, group: Group, copy: Copy) -> bool:
+    if copy.role is Role.RETIRING:
+        return copy.id not in state.pinned
+    return copy.role is Role.FREEING or copy.id == group.source
 
 
 def relieve(turn: Turn) -> None:

@@ -138,9 +138,10 @@ class TierChanged:
 
 @define
 class StoreScanned:
-    """All objects of a store, as seen by its steward after order `number` (the scan order). `objects` are copy ids."""
+    """All objects of a store, as seen by its steward after order `(term, number)` (the scan order). `objects` are copy ids."""
 
     store: NodeName
+    term: int
     number: int
     objects: tuple[CopyId, ...]
 

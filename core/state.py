@@ -203,8 +203,10 @@ class Parts:
 
 @define
 class ScanNote:
-    """A scan that was ordered: its order number, and the revision at that instant."""
+    """A scan that was ordered: of whom, under which number, and the revision at that instant. `node` "" once it was told;
+    `due` is when the next one is ordered."""
 
+    node: NodeName
     number: int
     revision: int
     due: int
@@ -269,7 +271,7 @@ class DirectoryState:
     pressure: dict[NodeName, int] = _dict()
     """Slots that a `Create` or move asked for in vain, per place; eviction on the next Tick."""
     shrunk: dict[NodeName, None] = _dict()
-    """Nodes that registered with less capacity than their copies need."""
+    """Nodes that registered, and stores that came back configured, with less capacity than their copies need."""
     strained: bool = False
     """The last relief fell short of its low mark: the next hold that ends asks for another."""
     alarm_at: int = 0

@@ -166,14 +166,14 @@ def test_as_steward_a_node_deletes_objects_and_lists_them(world: NodeWorld) -> N
     world.complete_all()
     world.order(orders.Scan(STORE))
     world.complete(world.work(ListStore))
-    assert world.facts()[-1] == StoreScanned(STORE, world.numbers, (C2,))
+    assert world.facts()[-1] == StoreScanned(STORE, world.term, world.numbers, (C2,))
     world.order(orders.FreeObject(C2, STORE))
     world.complete_all()
     assert world.facts()[-1] == Freed(C2)
     assert C2 not in world.node.state.copies
     world.order(orders.Scan(STORE))
     world.complete(world.work(ListStore))
-    assert world.facts()[-1] == StoreScanned(STORE, world.numbers, ())
+    assert world.facts()[-1] == StoreScanned(STORE, world.term, world.numbers, ())
 
 
 def test_a_scan_of_an_earlier_term_is_not_told_under_its_number(world: NodeWorld) -> None:
