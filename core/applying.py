@@ -10,7 +10,7 @@ from .answers import BatchAnswer, CommandCancelled, ItemAnswer, Refused
 from .commands import Batch, Body
 from .errors import Refusal
 from .ids import HoldId, HoldKind, SessionId
-from .ledger import Turn
+from .turn import Turn
 
 
 def apply(turn: Turn, session: SessionId, hold: HoldId, body: Body) -> ItemAnswer:

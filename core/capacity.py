@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from . import placement
 from .ids import NodeName, Tier
-from .ledger import Turn
 from .placement import PlaceView
 from .state import DirectoryState
+from .turn import Turn
 
 
 def quarantined(state: DirectoryState, node: NodeName) -> int:

@@ -7,10 +7,11 @@ from .answers import Created, Exists, ItemAnswer, Joined, Refused
 from .commands import Create, Spec
 from .errors import Refusal
 from .ids import CopyId, GroupId, HoldId, HoldKind, NodeName, Role, SessionId, State, group_id
-from .ledger import NO_COPIES, Turn, change, facts, index, unindex
+from .ledger import NO_COPIES, change, facts, index, unindex
 from .rows import Facts, is_readable
 from .state import Copy, DirectoryConfig, Group
 from .table import On
+from .turn import Turn
 
 
 def create(turn: Turn, session: SessionId, hold: HoldId, body: Create) -> ItemAnswer:

@@ -37,8 +37,8 @@ from .effects import NOTHING, Ready, Reply
 from .errors import Refusal, WorldError
 from .events import DirectoryEvent, Tick
 from .ids import HoldId
-from .ledger import Turn
 from .state import DirectoryConfig, DirectoryState, Link, Meta
+from .turn import Turn
 
 SHARDS_MAX: Final = 4_096
 

@@ -7,10 +7,11 @@ from .answers import EvictAccepted, ItemAnswer, Refused
 from .commands import Evict
 from .errors import Refusal
 from .ids import CopyId, Reason, Role
-from .ledger import NO_COPIES, Turn, copy_in, facts, happen
+from .ledger import NO_COPIES, copy_in, facts, happen
 from .rows import NOWHERE
 from .state import Copy, Group
 from .table import On
+from .turn import Turn
 
 
 def evict_command(turn: Turn, body: Evict) -> ItemAnswer:

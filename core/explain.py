@@ -7,10 +7,11 @@ from .answers import Explained, QueryAnswer, Refused
 from .applying import apply
 from .commands import Body, Explain
 from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Role, State, Tier
-from .ledger import NO_COPIES, Turn, copy_in, facts
+from .ledger import NO_COPIES, copy_in, facts
 from .rows import NOWHERE
 from .state import Copy, Group
 from .table import On
+from .turn import Turn
 
 _EVENTS: dict[type, On] = {
     commands.Create: On.CREATE,
@@ -61,10 +62,10 @@ def _steps(turn: Turn, body: Body) -> list[str]:
 def _standing(turn: Turn, group: Group) -> str:
     lines = []
     for copy in turn.state.copies.get(group.id, NO_COPIES):
-        pins = len(turn.state.pinned.get(copy.id, ()))
+        pins = turn.state.pinned.get(copy.id, 0)
         lines.append(f"{copy.id} {copy.role.name}{' absent' if copy.absent else ''} at {copy.node} with {pins} pins")
     copies = ", ".join(lines)
-    refs = len(turn.state.referred.get(group.id, ()))
+    refs = turn.state.referred.get(group.id, 0)
     return f"{group.state.name} at epoch {group.epoch}, {refs} refs, copies: {copies or 'none'}"
 
 

@@ -6,14 +6,16 @@ from . import effects
 from .answers import Refused, Released, RequestReleased
 from .errors import Refusal
 from .ids import CopyId, GroupId, HoldId, HoldKind, SessionId
-from .ledger import Turn, count_in, drop_from, uncount
+from .ledger import count_in, drop_from, uncount
 from .state import DirectoryState, Hold
+from .turn import Turn
 
 
 def take(turn: Turn, hold_id: HoldId, kind: HoldKind, group: GroupId, copy: CopyId, request: str) -> None:
     """A new live hold. The caller has checked the row's guards and `room_for_hold`."""
     hold = Hold(hold_id, kind, group, copy, request)
     enter(turn.state, hold)
+    turn.took(hold)
     turn.persist.append((effects.HOLDS, hold_id, hold))
 
 

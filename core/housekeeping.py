@@ -6,12 +6,13 @@ next Tick, which the alarm asks for at once.
 
 from __future__ import annotations
 
-from . import capacity, ends, ledger, membership, migration, orders, relief, sessions, waiting
+from . import capacity, ends, ledger, membership, migration, ordering, orders, relief, sessions, waiting
 from .ids import NO_COPY, Cause, CopyId, GroupId, NodeName, Reason, Role, State
-from .ledger import NO_COPIES, Turn, copy_in, facts, happen
+from .ledger import NO_COPIES, copy_in, facts, happen
 from .rows import NOWHERE
 from .state import Copy, Group, Node, ScanNote
 from .table import MOVING, On
+from .turn import Turn
 
 
 def tick(turn: Turn) -> None:
@@ -131,7 +132,7 @@ def _stores(turn: Turn) -> None:
     """Free orders to a store's steward are repeated, and its objects are scanned from time to time (rule 8)."""
     state, now = turn.state, turn.now
     for store in turn.config.stores:
-        steward = ledger.steward_of(state, store.name)
+        steward = ordering.steward_of(state, store.name)
         if not steward:
             continue
         for copy_id, group_id in list(state.copies_at.get(store.name, {}).items()):
@@ -145,7 +146,7 @@ def _stores(turn: Turn) -> None:
 def _repeat_free(turn: Turn, copy_id: CopyId, group_id: GroupId) -> None:
     copy = copy_in(turn.state.copies[group_id], copy_id)
     if copy is not None and copy.role is Role.FREEING:
-        ledger.order_freeing(turn, copy)
+        ordering.order_freeing(turn, copy)
 
 
 # ---- the alarm -----------------------------------------------------------------------------------------------

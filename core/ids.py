@@ -7,6 +7,7 @@ and packed by a model checker without help. Nothing here is made from a clock or
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, NewType
 
@@ -157,15 +158,21 @@ class Key:
 def group_id(key: Key) -> GroupId:
     """The 16-byte id of `key`: blake2b over every field, quoted, so that no two keys meet by joining.
 
-    `ascii` of strings and integers is unambiguous and the same in every Python version and locale.
+    `ascii` of strings and integers is unambiguous and the same in every Python version and locale. What the groups of one model
+    have in common is hashed once.
     """
     layout = key.layout
-    text = ascii((
-        key.tenant, key.model, key.model_revision,
+    digest = _family(
+        key.tenant, key.model, key.model_revision, key.layers, key.heads,
         layout.dtype, layout.shape, layout.order, layout.block_bytes, layout.checksum,
-        key.prefix, key.blocks, key.layers, key.heads, key.tokens,
-    ))  # fmt: skip
-    return GroupId(blake2b(text.encode("ascii"), digest_size=16, person=b"pinfold-group-1").digest())
+    ).copy()  # fmt: skip
+    digest.update(ascii((key.prefix, key.blocks, key.tokens)).encode("ascii"))
+    return GroupId(digest.digest())
+
+
+@lru_cache(maxsize=1_024)
+def _family(*common: object) -> blake2b:
+    return blake2b(ascii(common).encode("ascii"), digest_size=16, person=b"pinfold-group-1")
 
 
 def manifest_hash(layout: Layout, sizes: tuple[int, ...], checksums: tuple[int, ...]) -> bytes:

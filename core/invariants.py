@@ -31,7 +31,7 @@ def _fail(invariant: str, what: str, state: DirectoryState, group_id: GroupId | 
                 f"target {group.target} source {group.source} reason {group.reason.name}"
             )
         story += [
-            f"copy {copy.id} {copy.role.name}{' absent' if copy.absent else ''} at {copy.node}, pins {len(state.pinned.get(copy.id, ()))}"
+            f"copy {copy.id} {copy.role.name}{' absent' if copy.absent else ''} at {copy.node}, pins {state.pinned.get(copy.id, 0)}"
             for copy in state.copies.get(group_id, NO_COPIES)
         ]
     raise InvariantViolation(invariant, what, tuple(story))
@@ -151,8 +151,8 @@ def space_adds_up(state: DirectoryState, config: DirectoryConfig) -> None:
 
 def holds_add_up(state: DirectoryState, config: DirectoryConfig) -> None:
     """HOLD-1, HOLD-2: counts equal live records; each names what is in a record; each has a live session."""
-    pins: dict[Any, dict[Any, None]] = {}
-    refs: dict[Any, dict[Any, None]] = {}
+    pins: dict[Any, int] = {}
+    refs: dict[Any, int] = {}
     for hold_id, hold in state.holds.items():
         if hold_id.session not in state.sessions:
             _fail("HOLD-2", f"{hold_id} has no session", state)
@@ -161,9 +161,9 @@ def holds_add_up(state: DirectoryState, config: DirectoryConfig) -> None:
         if hold.group not in state.groups:
             _fail("HOLD-1", f"{hold_id} names a group that is in no record", state)
         if hold.copy == NO_COPY:
-            refs.setdefault(hold.group, {})[hold_id] = None
+            refs[hold.group] = refs.get(hold.group, 0) + 1
         else:
-            pins.setdefault(hold.copy, {})[hold_id] = None
+            pins[hold.copy] = pins.get(hold.copy, 0) + 1
             if copy_in(state.copies[hold.group], hold.copy) is None:
                 _fail("HOLD-1", f"{hold_id} names {hold.copy}, which is in no record", state, hold.group)
     if pins != state.pinned or refs != state.referred:

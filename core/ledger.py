@@ -1,68 +1,24 @@
 """The one place where a group's record changes: look up the row, check its guards, call its body, swap the result in.
 
-`Turn` is one step in progress: the state, the clock, and what will become the `Ready`. Around the record the ledger keeps
-what follows from it: indexes, space (CAP-1), holds that ended as LOST, orders, and the groups whose waiters must be looked at.
+Around the record the ledger keeps what follows from it: indexes, space (CAP-1), holds that ended as LOST, orders, and the groups
+whose waiters must be looked at.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field
-
-from . import effects, orders, table
-from .effects import Reply, Send, Write
+from . import effects, table
 from .errors import InvariantViolation, Refusal
-from .ids import NO_COPY, CopyId, GroupId, HoldId, NodeName, Peer, Role, State
+from .ids import NO_COPY, CopyId, HoldId, Role, SessionId, State
+from .ordering import order_freeing, order_making
 from .rows import NOWHERE, Facts, is_readable
-from .state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Hold
+from .state import Copy, DirectoryState, Group, GroupRecord, Hold
 from .table import On, Row
+from .turn import Turn
 
 UNSETTLED = (State.WRITING, State.MIGRATING_OUT, State.MIGRATING_IN, State.EVICTING, State.EVICTED)
 NO_COPIES: tuple[Copy, ...] = ()
-
-
-@define
-class Turn:
-    """One step in progress. `now` is directory time (ms); the lists become the `Ready`."""
-
-    state: DirectoryState
-    config: DirectoryConfig
-    now: int
-    persist: list[Write] = field(factory=list)
-    send: list[Send] = field(factory=list)
-    reply: list[Reply] = field(factory=list)
-    touched: dict[GroupId, None] = field(factory=dict)
-    """Groups whose record changed: their local invariants are checked, and their waiters answered, at the end of the step."""
-    revision: int = 0
-
-    def next_revision(self) -> int:
-        """The revision of a change that is being made now."""
-        self.revision += 1
-        return self.revision
-
-    def wake(self, at: int) -> None:
-        """A Tick is wanted at `at` (directory time) or earlier."""
-        if at < self.state.alarm_at:
-            self.state.alarm_at = at
-
-    def count(self, name: str, by: int = 1) -> None:
-        counters = self.state.counters
-        counters[name] = counters.get(name, 0) + by
-
-    def order(self, node: NodeName, body: orders.Instruction, copy: CopyId) -> int:
-        """Send an order under the node's next number; 0 when the node is not alive (repair sends it later, rule 8)."""
-        state = self.state
-        record = state.nodes.get(node)
-        if record is None or not record.alive:
-            return 0
-        number = state.numbers.get(node, 0) + 1
-        state.numbers[node] = number
-        if copy is not NO_COPY:
-            state.ordered[copy] = number
-        meta = state.meta
-        self.send.append(Send(record.address, orders.Order(meta.shard, meta.term, record.incarnation, number, body)))
-        return number
 
 
 # ---- looking -------------------------------------------------------------------------------------------------
@@ -99,16 +55,16 @@ def facts(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
             authority, absent = copy.id, copy.absent
         if is_readable(copy):
             readable += 1
-            readable_pins += len(state.pinned.get(copy.id, ()))
+            readable_pins += state.pinned.get(copy.id, 0)
             if copy.role is Role.REPLICA and copy.id != c.id and (promote is None or copy.id < promote.id):
                 promote = copy
     now = turn.now
     values: dict[str, Any] = {
         "revision": turn.revision + 1,
         "now": now,
-        "pins": len(state.pinned.get(c.id, ())),
+        "pins": state.pinned.get(c.id, 0),
         "readable_pins": readable_pins,
-        "refs": len(state.referred.get(g.id, ())),
+        "refs": state.referred.get(g.id, 0),
         "others": others,
         "readable": readable,
         "promote": promote.id if promote is not None else NO_COPY,
@@ -139,10 +95,10 @@ def _holder(turn: Turn, g: Group, c: Copy, reason: str) -> str:
     state = turn.state
     if reason == "Pinned":
         for copy in state.copies.get(g.id, NO_COPIES):
-            for hold in state.pinned.get(copy.id, ()):
+            for hold in turn.holds_on(copy.id):
                 return f"{hold} on {copy.id}"
     if reason == "Referenced":
-        for hold in state.referred.get(g.id, ()):
+        for hold in turn.holds_on(g.id):
             return f"{hold}"
     if reason == "MoveInProgress":
         return f"move {g.target}"
@@ -217,51 +173,65 @@ def _swap(turn: Turn, before: tuple[Copy, ...], after: Group, listed: tuple[Copy
     state.copies[group] = listed
     turn.persist.append((effects.GROUPS, group, GroupRecord(after, listed)))
     turn.touched[group] = None
-    for copy in listed:
-        was = copy_in(before, copy.id) if before else None
-        if was is not copy:
-            _follow(turn, after, was, copy)
-    for copy in before:
-        if copy_in(listed, copy.id) is None:
-            _left(turn, copy)
+    if listed is not before:
+        for copy in listed:
+            was = copy_in(before, copy.id)
+            if was is None:
+                _enter(turn, after, copy)
+            elif was is not copy:
+                _changed(turn, after, was, copy)
+        for copy in before:
+            if copy_in(listed, copy.id) is None:
+                _left(turn, copy)
     now_in = after.state
-    if now_in is State.LOCAL or now_in is State.REMOTE:
-        if not after.leaving:
-            state.unsettled.pop(group, None)
-            return
-    elif (now_in is State.EVICTING or now_in is State.EVICTED) and group in state.referred:
-        for hold in tuple(state.referred[group]):
-            lose(turn, hold)
-    if now_in is State.EVICTED:
-        turn.wake(turn.now)
+    if (now_in is State.LOCAL or now_in is State.REMOTE) and not after.leaving:
+        state.unsettled.pop(group, None)
+        return
     state.unsettled[group] = None
+    if now_in is State.EVICTING or now_in is State.EVICTED:
+        for hold in turn.holds_on(group):
+            lose(turn, hold)
+        if now_in is State.EVICTED:
+            turn.wake(turn.now)
 
 
-def _follow(turn: Turn, g: Group, was: Copy | None, copy: Copy) -> None:
-    """Index a copy that is new or has changed, and order what its new role needs."""
+def _enter(turn: Turn, g: Group, copy: Copy) -> None:
+    """Index a copy that is new, count its space, and order it to be made."""
+    state = turn.state
+    copy_id, place = copy.id, copy.node
+    state.group_of[copy_id] = g.id
+    here = state.copies_at.get(place)
+    if here is None:
+        state.copies_at[place] = {copy_id: g.id}
+    else:
+        here[copy_id] = g.id
+    state.used[place] = used = state.used.get(place, 0) + copy.slots
+    node = state.nodes.get(place)
+    if node is None or used * 1000 > turn.config.high * node.capacity:
+        turn.wake(turn.now)
+    if copy.due:
+        state.timed[copy_id] = g.id
+        turn.wake(copy.due)
+    order_making(turn, g, copy)
+
+
+def _changed(turn: Turn, g: Group, was: Copy, copy: Copy) -> None:
+    """A copy in another role, or at another `due`: what waits for it, and what FREEING orders."""
     state = turn.state
     if copy.due:
         state.timed[copy.id] = g.id
         turn.wake(copy.due)
     else:
         state.timed.pop(copy.id, None)
-    if was is None:
-        state.group_of[copy.id] = g.id
-        state.copies_at.setdefault(copy.node, {})[copy.id] = g.id
-        state.used[copy.node] = used = state.used.get(copy.node, 0) + copy.slots
-        node = state.nodes.get(copy.node)
-        if node is None or used * 1000 > turn.config.high * node.capacity:
-            turn.wake(turn.now)
-        order_making(turn, g, copy)
-    elif copy.role is Role.FREEING and was.role is not Role.FREEING:
-        for hold in tuple(state.pinned.get(copy.id, ())):
+    if copy.role is Role.FREEING and was.role is not Role.FREEING:
+        for hold in turn.holds_on(copy.id):
             lose(turn, hold)
         order_freeing(turn, copy)
 
 
 def _left(turn: Turn, copy: Copy) -> None:
     state = turn.state
-    for hold in tuple(state.pinned.get(copy.id, ())):
+    for hold in turn.holds_on(copy.id):
         lose(turn, hold)
     state.timed.pop(copy.id, None)
     state.ordered.pop(copy.id, None)
@@ -304,13 +274,19 @@ def index(state: DirectoryState, g: Group) -> None:
     if g.spec.request:
         state.by_request.setdefault(g.spec.request, {})[g.id] = None
     for block in g.spec.block_ids:
-        state.by_block.setdefault(block, {})[g.id] = None
+        known = state.by_block.get(block)
+        state.by_block[block] = (g.id,) if known is None else (*known, g.id)
 
 
 def unindex(state: DirectoryState, g: Group) -> None:
+    """Take a record out of the look-up maps again."""
     drop_from(state.by_request, g.spec.request, g.id)
     for block in g.spec.block_ids:
-        drop_from(state.by_block, block, g.id)
+        kept = tuple([group for group in state.by_block[block] if group != g.id])
+        if kept:
+            state.by_block[block] = kept
+        else:
+            del state.by_block[block]
 
 
 def drop_from(index_map: dict[Any, dict[Any, None]], key: Any, item: Any) -> None:
@@ -320,47 +296,6 @@ def drop_from(index_map: dict[Any, dict[Any, None]], key: Any, item: Any) -> Non
         inner.pop(item, None)
         if not inner:
             del index_map[key]
-
-
-# ---- orders --------------------------------------------------------------------------------------------------
-
-
-def order_making(turn: Turn, g: Group, copy: Copy) -> None:
-    """Order an INCOMING copy to be made: reserved for its writer, fetched, or spilled to a store by the source's node."""
-    state = turn.state
-    if g.state is State.WRITING:
-        session = state.sessions.get(g.writer)
-        if session is not None:
-            turn.order(copy.node, orders.Reserve(copy.id, g.spec, copy.tier, session.client), copy.id)
-        return
-    copies = state.copies[g.id]
-    source = authority_of(copies)
-    if source is None or source.absent:
-        return
-    left_ms = max(1, copy.due - turn.now)
-    if copy.store:
-        body: orders.Instruction = orders.Spill(copy.id, g.spec, g.manifest, source.id, copy.node, left_ms)
-        turn.order(source.node, body, copy.id)
-        return
-    address = Peer("") if source.store else state.nodes[source.node].address
-    body = orders.Fetch(copy.id, g.spec, g.manifest, source.id, source.node, address, copy.tier, left_ms)
-    turn.order(copy.node, body, copy.id)
-
-
-def order_freeing(turn: Turn, copy: Copy) -> None:
-    """Order a FREEING copy to go, by its node or by its store's steward."""
-    if copy.store:
-        steward = steward_of(turn.state, copy.node)
-        if steward:
-            turn.order(steward, orders.FreeObject(copy.id, copy.node), copy.id)
-    elif not copy.absent:
-        turn.order(copy.node, orders.Free(copy.id), copy.id)
-
-
-def steward_of(state: DirectoryState, store: NodeName) -> NodeName:
-    """The node that acts for a remote store: the first alive one, by name, that can reach it; "" when there is none."""
-    alive = [node.name for node in state.nodes.values() if node.alive and store in node.stores]
-    return min(alive) if alive else NodeName("")
 
 
 # ---- holds that end by loss ----------------------------------------------------------------------------------
@@ -373,27 +308,17 @@ def lose(turn: Turn, hold_id: HoldId) -> None:
     uncount(turn, hold)
     marked = Hold(hold.id, hold.kind, hold.group, hold.copy, hold.request, True)
     state.holds[hold_id] = marked
-    state.lost.setdefault(_session(hold_id), {})[hold_id] = None
+    state.lost.setdefault(SessionId(hold_id.session), {})[hold_id] = None
     turn.persist.append((effects.HOLDS, hold_id, marked))
     turn.count("holds_lost")
 
 
-def _session(hold: HoldId) -> Any:
-    return hold.session
-
-
 def count_in(state: DirectoryState, hold: Hold) -> None:
     """Enter a live hold into the counts."""
-    if hold.copy is NO_COPY or hold.copy == NO_COPY:
-        counts: dict[Any, dict[HoldId, None]] = state.referred
-        key: Any = hold.group
+    if hold.copy == NO_COPY:
+        state.referred[hold.group] = state.referred.get(hold.group, 0) + 1
     else:
-        counts, key = state.pinned, hold.copy
-    inner = counts.get(key)
-    if inner is None:
-        counts[key] = {hold.id: None}
-    else:
-        inner[hold.id] = None
+        state.pinned[hold.copy] = state.pinned.get(hold.copy, 0) + 1
 
 
 def uncount(turn: Turn, hold: Hold) -> None:
@@ -402,9 +327,17 @@ def uncount(turn: Turn, hold: Hold) -> None:
     if state.timed or state.unsettled or state.strained:
         _wake_for(turn, hold)
     if hold.copy == NO_COPY:
-        drop_from(state.referred, hold.group, hold.id)
+        left = state.referred[hold.group] - 1
+        if left:
+            state.referred[hold.group] = left
+        else:
+            del state.referred[hold.group]
+        return
+    left = state.pinned[hold.copy] - 1
+    if left:
+        state.pinned[hold.copy] = left
     else:
-        drop_from(state.pinned, hold.copy, hold.id)
+        del state.pinned[hold.copy]
 
 
 def _wake_for(turn: Turn, hold: Hold) -> None:

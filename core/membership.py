@@ -8,10 +8,11 @@ from .commands import Drain
 from .effects import Send
 from .errors import Refusal
 from .ids import CopyId, GroupId, NodeName, Peer, Reason, Role
-from .ledger import Turn, copy_in, facts, happen
+from .ledger import copy_in, facts, happen
 from .reports import Heartbeat, Register
 from .state import Link, Node
 from .table import On
+from .turn import Turn
 
 ON_RECORD = Peer("")
 """No address of its own: the one on record."""

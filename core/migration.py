@@ -10,10 +10,11 @@ from .answers import ItemAnswer, MoveAccepted, MoveCancelled, Refused, ReplicaAc
 from .commands import CancelMove, DropReplica, Move, Replicate
 from .errors import Refusal
 from .ids import NO_COPY, Cause, CopyId, NodeName, Reason, Role, Tier
-from .ledger import NO_COPIES, Turn, authority_of, copy_in, facts, happen
+from .ledger import NO_COPIES, authority_of, copy_in, facts, happen
 from .rows import can_take_over
 from .state import Copy, Group
 from .table import MOVING, On
+from .turn import Turn
 
 
 def move(turn: Turn, body: Move) -> ItemAnswer:

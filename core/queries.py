@@ -19,8 +19,9 @@ from .answers import (
 from .commands import Describe, ListGroups, Locate, Status
 from .errors import Refusal
 from .ids import GroupId, NodeName, Peer, SessionId, Tier
-from .ledger import NO_COPIES, Turn, authority_of
+from .ledger import NO_COPIES, authority_of
 from .state import Access, Copy, Group, Hold
+from .turn import Turn
 
 
 def locate(turn: Turn, event: Locate) -> QueryAnswer:
@@ -52,8 +53,8 @@ def describe(turn: Turn, event: Describe) -> QueryAnswer:
     if group is None:
         return Refused(Refusal("UnknownGroup", guard="known"), turn.revision)
     copies = state.copies.get(group.id, NO_COPIES)
-    holds = [hold for copy in copies for hold in state.pinned.get(copy.id, ())]
-    holds += state.referred.get(group.id, ())
+    holds = [hold for copy in copies for hold in turn.holds_on(copy.id)]
+    holds += turn.holds_on(group.id)
     access = state.access.get(group.id) or Access(0, 0, 0)
     lines = [_hold_line(turn, state.holds[hold]) for hold in sorted(holds)]
     return Described(
@@ -69,7 +70,7 @@ def _hold_line(turn: Turn, hold: Hold) -> HoldLine:
 
 def _copy_line(turn: Turn, copy: Copy) -> CopyLine:
     tier = turn.state.hints.get(copy.id, copy.tier)
-    return CopyLine(copy.id, copy.node, tier, copy.role, copy.absent, len(turn.state.pinned.get(copy.id, ())), copy.store)
+    return CopyLine(copy.id, copy.node, tier, copy.role, copy.absent, turn.state.pinned.get(copy.id, 0), copy.store)
 
 
 def list_groups(turn: Turn, event: ListGroups) -> QueryAnswer:
@@ -110,7 +111,7 @@ def _group_line(turn: Turn, group: Group) -> GroupLine:
     key = group.spec.key
     return GroupLine(
         group.id, group.state, group.epoch, group.version, node, tier,
-        len(copies), sum(len(state.pinned.get(copy.id, ())) for copy in copies), len(state.referred.get(group.id, ())),
+        len(copies), sum(state.pinned.get(copy.id, 0) for copy in copies), state.referred.get(group.id, 0),
         group.spec.size_bytes, len(group.spec.sizes), key.tenant, key.model, key.prefix,
     )  # fmt: skip
 

@@ -7,10 +7,11 @@ from .answers import ItemAnswer, Pinned, PrefixPinned, Referred, Refused, Route
 from .commands import Pin, PinPrefix, Ref
 from .errors import Refusal
 from .ids import NO_COPY, GroupId, HoldId, HoldKind, MovePolicy, NodeName, Peer, Reason, Role, SessionId
-from .ledger import NO_COPIES, Turn, copy_in, facts
+from .ledger import NO_COPIES, copy_in, facts
 from .rows import NOWHERE, Facts, is_readable
 from .state import Access, Copy, Group
 from .table import On
+from .turn import Turn
 
 
 def touch(turn: Turn, group: GroupId) -> None:

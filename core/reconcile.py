@@ -5,7 +5,8 @@ from __future__ import annotations
 from . import ends, membership, migration, orders
 from .errors import Refusal
 from .ids import NO_COPY, CopyId, NodeName, Reason, Role, State, Tier
-from .ledger import NO_COPIES, Turn, copy_in, facts, happen, order_freeing, order_making
+from .ledger import NO_COPIES, copy_in, facts, happen
+from .ordering import order_freeing, order_making
 from .reports import (
     Condition,
     CopyDone,
@@ -23,6 +24,7 @@ from .reports import (
 from .rows import Facts
 from .state import Copy, Group, Link, Node, Parts, ScanNote
 from .table import On
+from .turn import Turn
 
 
 def report(turn: Turn, event: Report) -> None:

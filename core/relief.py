@@ -6,10 +6,10 @@ from . import ends, eviction, migration
 from .capacity import capacity_of, has_room, quarantined
 from .eviction import Candidate, Watermarks
 from .ids import Cause, CopyId, GroupId, NodeName, Reason, Role, State
-from .ledger import Turn
 from .rows import is_readable
 from .state import Copy, DirectoryState, Group
 from .table import READABLE
+from .turn import Turn
 
 WEIGHTS = eviction.Weights()
 

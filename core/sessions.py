@@ -8,8 +8,8 @@ from .commands import CloseSession, Command, KeepAlive, OpenSession
 from .effects import Reply
 from .errors import Refusal
 from .ids import Peer, Reason, SessionId, State
-from .ledger import Turn
 from .state import DirectoryState, Session
+from .turn import Turn
 
 
 def told(turn: Turn, client: Peer, token: str, answer: QueryAnswer) -> None:

@@ -235,9 +235,10 @@ class DirectoryState:
     copies_at: dict[NodeName, dict[CopyId, GroupId]] = _dict()
     used: dict[NodeName, int] = _dict()
     by_request: dict[str, dict[GroupId, None]] = _dict()
-    by_block: dict[str, dict[GroupId, None]] = _dict()
-    pinned: dict[CopyId, dict[HoldId, None]] = _dict()
-    referred: dict[GroupId, dict[HoldId, None]] = _dict()
+    by_block: dict[str, tuple[GroupId, ...]] = _dict()
+    pinned: dict[CopyId, int] = _dict()
+    """Live pins on a copy; no entry for none. `referred`: live refs on a group."""
+    referred: dict[GroupId, int] = _dict()
     held: dict[SessionId, dict[HoldId, None]] = _dict()
     requested: dict[tuple[int, str], dict[HoldId, None]] = _dict()
     lost: dict[SessionId, dict[HoldId, None]] = _dict()

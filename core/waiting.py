@@ -7,10 +7,10 @@ from .answers import Awaited, Refused
 from .commands import Await
 from .errors import Refusal
 from .ids import NO_COPY, Reason, State
-from .ledger import Turn
 from .rows import is_readable
 from .sessions import told
 from .state import Waiter
+from .turn import Turn
 
 WANTS = ("readable", "settled", "gone", "drained")
 
