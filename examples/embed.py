@@ -2,8 +2,8 @@
 
     python examples/embed.py
 
-The engine brings four small ports (a store, a wire, byte work, a clock) and lets `pinfold.core.driver.Driver` run the machines over
-them. Here the store is a dict, the wire a queue, the bytes lie in a dict, and the clock is counted by hand; in yours they are
+The engine brings four small ports (a store, a wire, byte work, a clock) and lets `pinfold.core.driver.Driver` run the machines
+over them. Here the store is a dict, the wire a queue, the bytes lie in a dict, and the clock is counted by hand; in yours they are
 whatever you have. The machines are the ones that the cluster runs.
 """
 
@@ -50,7 +50,9 @@ class DictBytes:
         self.done: deque[Any] = deque()
 
     def submit(self, work: Any) -> None:
-        copy, tier = (work.instance.copy, work.instance.tier) if hasattr(work, "instance") else (work.target.copy, work.target.tier)
+        if isinstance(work, effects.CloneInstance | effects.ListStore):
+            raise TypeError(f"this engine has one tier and no stores, so nobody should ask for {type(work).__name__}")
+        copy, tier = work.instance.copy, work.instance.tier
         if isinstance(work, effects.StoreBlocks):
             for block, data in zip(work.blocks, work.data, strict=True):
                 self.blocks[copy, tier, block] = bytes(data)
@@ -66,8 +68,6 @@ class DictBytes:
             for place in [place for place in self.blocks if place[:2] == (copy, tier)]:
                 del self.blocks[place]
             self.done.append(events.InstanceReleased(work.job, copy))
-        else:
-            raise TypeError(f"this engine has one tier and no stores, so nobody should ask for {type(work).__name__}")
 
 
 class Engine:
