@@ -83,10 +83,14 @@ def _sealed(turn: Turn, group: Group, copy: Copy, manifest: bytes) -> Refusal | 
 
 def _tier(turn: Turn, copy: Copy, tier: Tier) -> None:
     """A hint: no revision, no version, not persisted."""
+    hints = turn.state.hints
+    before = hints.get(copy.id, copy.tier)
+    if before is not tier:
+        turn.count("demotions" if tier > before else "promotions")
     if copy.tier is tier:
-        turn.state.hints.pop(copy.id, None)
+        hints.pop(copy.id, None)
     else:
-        turn.state.hints[copy.id] = tier
+        hints[copy.id] = tier
 
 
 # ---- inventories ---------------------------------------------------------------------------------------------
