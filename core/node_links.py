@@ -6,7 +6,6 @@ at 0, and a full inventory follows, because the directory has to learn what is h
 
 from __future__ import annotations
 
-from .errors import Refusal
 from .guards import stuck_lines
 from .ids import NO_COPY, CopyId
 from .jobs import tell_again
@@ -15,7 +14,7 @@ from .node_turn import Turn
 from .orders import FencedOff, HeartbeatSeen, Order, RegisterAgain, Registered
 from .records import evolve
 from .reports import Heartbeat, Inventory, InventoryEntry, Register
-from .requests import CopiesListed, ListCopies, NodeRefused
+from .requests import CopiesListed, ListCopies
 
 
 def registered(turn: Turn, event: Registered) -> None:
@@ -167,15 +166,13 @@ def inventory_of(state: NodeState, config: NodeConfig, shard: int, after: CopyId
 
 
 def list_copies(turn: Turn, request: ListCopies) -> None:
-    """A page of the inventory, for audits."""
-    if not 1 <= request.limit <= turn.config.inventory_part:
-        limit = turn.config.inventory_part
-        refusal = Refusal("BadRequest", f"a page has 1 to {limit} entries", guard="inventory_part")
-        turn.reply(request.client, NodeRefused(turn.config.name, request.token, NO_COPY, refusal))
+    """A page of the inventory of the shard of `after` (`NO_COPY`: shard 0), for audits. A page has at most
+    `inventory_part` entries, whatever was asked for; `more` says whether that was all."""
+    if request.limit < 1:
+        turn.deny(request, "BadRequest", "a page has at least one entry", guard="limit_positive")
         return
-    shard = max(0, request.after.shard)
-    entries = inventory_of(turn.state, turn.config, shard, request.after)
-    page = tuple(entries[: request.limit])
+    entries = inventory_of(turn.state, turn.config, max(0, request.after.shard), request.after)
+    page = tuple(entries[: min(request.limit, turn.config.inventory_part)])
     turn.reply(request.client, CopiesListed(turn.config.name, request.token, page, len(entries) > len(page)))
 
 

@@ -12,8 +12,20 @@ from pinfold.core.ids import NodeName, Peer, Reason, Tier
 from pinfold.core.reports import CopyDone, CopyFailed, CopyLost, Freed
 
 from .node_world import (
-    N2, NODE2, STORE, WRITER, NodeWorld, checksums_of, config_of, content, copy_id, fetch_of,
-    instances, manifest_of, read_of, spec_of,
+    N2,
+    NODE2,
+    STORE,
+    WRITER,
+    NodeWorld,
+    checksums_of,
+    config_of,
+    content,
+    copy_id,
+    fetch_of,
+    instances,
+    manifest_of,
+    read_of,
+    spec_of,
 )  # fmt: skip
 
 C1, C2, C3, C9 = copy_id(1), copy_id(2), copy_id(3), copy_id(9)
@@ -189,6 +201,9 @@ def test_a_spill_past_its_deadline_takes_its_late_object_away_again(world: NodeW
     world.complete_all()
     assert C2 not in world.node.state.copies
     assert [key for key in world.bytes if key[0] is Tier.REMOTE_SSD] == []
+    world.order(spill_of())
+    assert world.facts().count(CopyFailed(C2, Reason.DEADLINE)) == 3  # told again at each repetition, never tried again
+    assert not world.works
 
 
 def test_a_spill_that_finds_its_source_corrupt_has_lost_the_source(world: NodeWorld) -> None:

@@ -11,8 +11,18 @@ from pinfold.core.node import Node
 from pinfold.core.reports import Condition, CopyFailed, Freed, Sealed
 
 from .node_world import (
-    READER, WRITER, NodeWorld, checksums_of, config_of, content, copy_id, fetch_of, instances,
-    manifest_of, read_of, write_of,
+    READER,
+    WRITER,
+    NodeWorld,
+    checksums_of,
+    config_of,
+    content,
+    copy_id,
+    fetch_of,
+    instances,
+    manifest_of,
+    read_of,
+    write_of,
 )  # fmt: skip
 
 C1, C2, C3, C9 = copy_id(1), copy_id(2), copy_id(3), copy_id(9)
@@ -190,6 +200,14 @@ def test_a_store_that_fails_is_told_and_does_not_count(world: NodeWorld) -> None
     world.step(write_of(C1, "a"))
     world.fail(world.work(StoreBlocks))
     assert world.answers(requests.NodeRefused)[-1].refusal.reason == "TierFailed"
+    world.refused(end_of("a"), "Incomplete")
+
+
+def test_a_rewrite_that_fails_takes_back_what_was_stored(world: NodeWorld) -> None:
+    world.reserve(C1, "a")
+    world.do(write_of(C1, "a"))
+    world.step(write_of(C1, "a", (0,), token="again"))
+    world.fail(world.work(StoreBlocks))
     world.refused(end_of("a"), "Incomplete")
 
 

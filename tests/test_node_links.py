@@ -1,11 +1,11 @@
 """Registration, heartbeats, inventories, return in the same boot and in a new one."""
 
-from pinfold.core import events, orders, reports
+from pinfold.core import events, orders, reports, requests
 from pinfold.core.effects import ReleaseInstance
-from pinfold.core.ids import NodeName, Peer, Reason, Tier
+from pinfold.core.ids import NO_COPY, NodeName, Peer, Reason, Tier
 from pinfold.core.reports import Condition, CopyFailed, CopyLost, Freed, Heartbeat, Inventory, Register
 
-from .node_world import NodeWorld, config_of, copy_id, manifest_of, read_of, spec_of
+from .node_world import READER, NodeWorld, config_of, copy_id, manifest_of, read_of, spec_of
 
 C1, C2, C3 = copy_id(1), copy_id(2), copy_id(3)
 N1 = NodeName("n1")
@@ -80,6 +80,19 @@ def test_an_inventory_says_what_is_there_in_parts_and_repeats_failures() -> None
     world.changes_nothing(orders.HeartbeatSeen(0, 1, 1, inventory=False))
     world.changes_nothing(orders.HeartbeatSeen(0, 1, 9, inventory=True))
     world.changes_nothing(orders.HeartbeatSeen(0, 0, 1, inventory=True))
+
+
+def test_copies_are_listed_in_pages() -> None:
+    world = NodeWorld(config_of(inventory_part=2))
+    world.register()
+    for copy in (C3, C1, C2):
+        world.reserve(copy, str(copy))
+    world.step(requests.ListCopies(READER, "page", NO_COPY))
+    world.step(requests.ListCopies(READER, "page", C2, 1))
+    first, second = world.answers(requests.CopiesListed)
+    assert ([entry.copy for entry in first.entries], first.more) == ([C1, C2], True)
+    assert ([entry.copy for entry in second.entries], second.more) == ([C3], False)
+    world.refused(requests.ListCopies(READER, "page", NO_COPY, 0), "BadRequest")
 
 
 def test_a_lapsed_node_comes_back_with_the_same_boot_and_all_its_copies() -> None:

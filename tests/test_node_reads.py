@@ -10,8 +10,20 @@ from pinfold.core.ids import Reason
 from pinfold.core.reports import Condition, CopyFailed, CopyLost, Freed, StoreScanned
 
 from .node_world import (
-    READER, STORE, WRITER, NodeWorld, checksums_of, config_of, content, copy_id, fetch_of,
-    instances, manifest_of, read_of, spec_of, write_of,
+    READER,
+    STORE,
+    WRITER,
+    NodeWorld,
+    checksums_of,
+    config_of,
+    content,
+    copy_id,
+    fetch_of,
+    instances,
+    manifest_of,
+    read_of,
+    spec_of,
+    write_of,
 )  # fmt: skip
 
 C1, C2, C3, C9 = copy_id(1), copy_id(2), copy_id(3), copy_id(9)
@@ -64,6 +76,7 @@ def test_corrupt_bytes_are_never_given_and_the_copy_is_lost(world: NodeWorld) ->
     assert world.facts()[-1] == CopyLost(C1, Reason.CORRUPT)
     world.complete_all()
     assert world.used() == 0
+    assert Freed(C1) not in world.facts()  # nobody ordered it: CopyLost has said all
     world.refused(read_of(C1), "StaleCopy")
 
 
@@ -154,6 +167,8 @@ def test_a_failed_release_keeps_its_slots_is_named_and_tried_again(world: NodeWo
     world.tick(399)
     assert not world.works
     world.tick(1_000)
+    world.tick(1_000)
+    assert len(world.works) == 1  # the one that runs is waited for
     assert "release of c0.1.0 in DRAM failed 2 times" in world.messages(reports.Heartbeat)[-1].stuck
     world.complete_all()
     assert world.facts()[-1] == Freed(C1)
