@@ -13,9 +13,13 @@ the same slots free are equal whatever happened before. Slots of a group need no
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import define
 
 from .errors import InvariantViolation
+
+WINDOW: Final = (1 << 64) - 1
 
 
 @define
@@ -45,11 +49,18 @@ def take(slots: Slots, count: int) -> tuple[Slots, tuple[int, ...]] | None:
     if count > slots.room:
         return None
     free = slots.free
-    taken = []
-    for _ in range(count):
-        lowest = free & -free
-        taken.append(lowest.bit_length() - 1)
-        free ^= lowest
+    taken: list[int] = []
+    while len(taken) < count:
+        # each operation on `free` costs its length: look at a window from the lowest free slot, and clear it at once
+        low = (free & -free).bit_length() - 1
+        window = free >> low & WINDOW
+        cleared = 0
+        while window and len(taken) < count:
+            bit = window & -window
+            taken.append(low + bit.bit_length() - 1)
+            cleared |= bit
+            window ^= bit
+        free ^= cleared << low
     return Slots(slots.capacity, free, slots.used + count, slots.quarantined), tuple(taken)
 
 
@@ -73,9 +84,12 @@ def lift(slots: Slots, clean: tuple[int, ...]) -> Slots:
 
 
 def _taken_mask(slots: Slots, numbers: tuple[int, ...]) -> int:
+    low = min(numbers, default=0)
     mask = 0
     for number in numbers:
-        if not 0 <= number < slots.capacity or (slots.free | mask) >> number & 1:
-            raise InvariantViolation("USE-1", f"slot {number} is given back but was not taken")
-        mask |= 1 << number
-    return mask
+        if low < 0 or number >= slots.capacity or mask >> number - low & 1:
+            raise InvariantViolation("USE-1", f"slot {number} is given back but is no taken slot")
+        mask |= 1 << number - low
+    if slots.free >> low & mask:
+        raise InvariantViolation("USE-1", f"of slots {numbers} one is given back but was free")
+    return mask << low
