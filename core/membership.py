@@ -111,7 +111,7 @@ def refuse_incarnation(turn: Turn, name: NodeName, incarnation: int, address: Pe
         return
     notice: orders.RegisterAgain | orders.FencedOff
     if node.alive and incarnation < node.incarnation:
-        notice = orders.FencedOff(meta.shard, meta.term, incarnation)
+        notice = orders.FencedOff(meta.shard, meta.term, incarnation, node.boot)
     else:
         notice = orders.RegisterAgain(meta.shard, meta.term, incarnation)
     turn.send.append(Send(address or node.address, notice))

@@ -66,10 +66,15 @@ def register_again(turn: Turn, event: RegisterAgain) -> None:
 
 
 def fenced_off(turn: Turn, event: FencedOff) -> None:
-    """Another boot has our name. It is final, whatever shard says so: a node that one shard can't use moves nothing."""
+    """Another boot has our name. It is final, whatever shard says so: a node that one shard can't use moves nothing.
+
+    If it is our own boot, we have replaced ourselves and not heard of it: `Registered` was lost or is late (rule 9).
+    """
     link = turn.state.links.get(event.shard)
     if link is None or event.incarnation != link.incarnation or turn.state.fenced:
         turn.drop()
+    elif event.boot == turn.boot:
+        register_again(turn, RegisterAgain(event.shard, event.term, event.incarnation))
     else:
         turn.state.fenced = True
 

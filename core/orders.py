@@ -115,11 +115,13 @@ class RegisterAgain:
 
 @define
 class FencedOff:
-    """A later registration of your name, from another boot, has replaced you: stop."""
+    """Incarnation `incarnation` of your name is over: the registration of `boot` has replaced it. Is that not your boot, stop.
+    Is it your own (a message of before your return was late), register again."""
 
     shard: int
     term: int
     incarnation: int
+    boot: str = ""
 
 
 @define

@@ -1,0 +1,569 @@
+"""Moves and replicas (rules 4 and 5): all or nothing, the commit point, and every way in which a move may end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pinfold.core import commands as c
+from pinfold.core import orders, reports
+from pinfold.core.answers import Awaited, MoveAccepted, MoveCancelled, Pinned, ReplicaAccepted, Told
+from pinfold.core.ids import NO_COPY, Cause, CopyId, MovePolicy, NodeName, Reason, Role, State
+
+from .directory_world import CLIENT, MANIFEST, N1, N2, N3, OTHER_MANIFEST, STORE, World, entry, id_of
+
+
+@pytest.fixture
+def world() -> World:
+    return World(N1, N2, N3, stores=100)
+
+
+def roles(world: World, name: str = "A") -> dict[CopyId, Role]:
+    return {copy.id: copy.role for copy in world.state.copies[id_of(name)]}
+
+
+# ---- the happy path ------------------------------------------------------------------------------------------
+
+
+def test_a_move_begins_with_a_new_epoch_counted_space_and_then_the_order(world: World) -> None:
+    copy = world.put("A")
+    before = world.group("A").epoch
+    accepted = world.do(c.Move(id_of("A"), N2, cause=Cause.BALANCE))
+    assert isinstance(accepted, MoveAccepted)
+    assert not accepted.done
+    group = world.group("A")
+    assert (group.state, group.source, group.target) == (State.MIGRATING_OUT, copy, accepted.move)
+    assert group.epoch == accepted.epoch > before
+    assert group.cause is Cause.BALANCE
+    assert world.state.used == {N1: 1, N2: 1}
+    (order,) = world.orders(orders.Fetch, N2)
+    assert (order.copy, order.source_copy, order.source, order.source_address) == (accepted.move, copy, N1, "node/n1")
+    assert order.manifest == MANIFEST
+    assert {write[0] for write in world.ready.persist} == {"groups", "answers", "meta"}
+
+
+def test_copy_done_is_the_commit_point_and_the_source_retires_late(world: World) -> None:
+    copy = world.put("A")
+    move = world.move("A")
+    begun = world.group("A").epoch
+    world.done(move)
+    assert roles(world) == {copy: Role.RETIRING, move: Role.AUTHORITATIVE}
+    assert world.group("A").epoch > begun
+    assert world.orders(orders.Free) == [], "holders of old routes have the grace period"
+    world.advance(600)
+    assert world.role(copy) is Role.FREEING
+    assert world.orders(orders.Free) == [orders.Free(copy)]
+    assert world.state.used == {N1: 1, N2: 1}
+    world.freed(copy)
+    assert world.state.used == {N2: 1}
+
+
+def test_nothing_else_about_the_group_needs_to_match_at_the_commit(world: World) -> None:
+    """A replica, a hold or a return in between must not kill a move (finding 18)."""
+    world.put("A")
+    move = world.move("A", N2, expected_epoch=world.group("A").epoch)
+    world.replica("A", N3)
+    world.pin("A")
+    world.ref("A")
+    world.lapse(N1)
+    world.register(N1)
+    world.done(move)
+    assert world.role(move) is Role.AUTHORITATIVE
+
+
+def test_a_move_to_the_store_is_worked_by_the_owner(world: World) -> None:
+    copy = world.put("A")
+    move = world.move("A", STORE)
+    (order,) = world.orders(orders.Spill, N1)
+    assert (order.copy, order.source_copy, order.store) == (move, copy, STORE)
+    world.done(move)
+    assert world.is_in("A", State.REMOTE)
+    route = world.pin("A")
+    assert world.state.holds[route].copy == move
+
+
+def test_a_group_is_pulled_in_from_the_store_and_the_object_is_freed_by_the_steward(world: World) -> None:
+    world.put("A")
+    stored = world.moved("A", STORE)
+    world.advance(600)
+    move = world.move("A", N2)
+    assert world.is_in("A", State.MIGRATING_IN)
+    (order,) = world.orders(orders.Fetch, N2)
+    assert (order.source, order.source_address) == (STORE, "")
+    world.done(move)
+    assert world.is_in("A", State.LOCAL)
+    world.advance(600)
+    assert world.orders(orders.FreeObject, N1)[-1] == orders.FreeObject(stored, STORE)
+    world.report(N1, reports.Freed(stored))
+    assert world.role(stored) is None
+    assert STORE not in world.state.used
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------
+
+
+def test_a_pinned_group_moves_only_where_that_is_allowed_and_then_retires_late(world: World) -> None:
+    copy = world.put("A")
+    hold = world.pin("A")
+    refusal = world.refused(c.Move(id_of("A"), N2), "Pinned")
+    assert (refusal.row, refusal.guard, refusal.holder) == ("LOCAL/MOVE/INCOMING", "unpinned_or_allowed", f"{hold} on {copy}")
+    world.moved("A", N2, allow_pinned=True)
+    world.advance(5_000)
+    assert world.role(copy) is Role.RETIRING
+    world.do(c.Unpin(hold))
+    assert world.ready.alarm == world.now
+    world.tick()
+    assert world.role(copy) is Role.FREEING
+
+
+def test_a_move_under_an_expected_epoch_that_has_passed_is_refused(world: World) -> None:
+    world.put("A")
+    epoch = world.group("A").epoch
+    world.refused(c.Move(id_of("A"), N2, expected_epoch=epoch - 1), "StaleEpoch")
+    world.refused(c.Evict(id_of("A"), expected_epoch=epoch - 1), "StaleEpoch")
+    world.move("A", N2, expected_epoch=epoch)
+
+
+def test_a_second_move_is_refused_and_names_the_first(world: World) -> None:
+    world.put("A")
+    move = world.move("A")
+    assert world.refused(c.Move(id_of("A"), N3), "MoveInProgress").holder == f"move {move}"
+
+
+def test_a_move_to_where_it_is_or_is_coming_is_refused(world: World) -> None:
+    world.put("A")
+    world.refused(c.Move(id_of("A"), N1), "AlreadyThere")
+    world.do(c.Replicate(id_of("A"), N2))
+    world.refused(c.Move(id_of("A"), N2), "AlreadyThere")
+
+
+def test_a_move_without_room_is_refused_and_makes_room_at_the_target() -> None:
+    world = World(N1, N2, capacity=1)
+    world.put("A", N1)
+    other = world.put("B", N2)
+    world.refused(c.Move(id_of("A"), N2), "NoSpace")
+    world.tick()
+    assert world.role(other) is Role.FREEING
+
+
+def test_a_move_to_nowhere_is_refused(world: World) -> None:
+    world.put("A")
+    world.refused(c.Move(id_of("A"), NodeName("n9")), "UnknownNode")
+    world.refused(c.Move(id_of("B"), N2), "UnknownGroup")
+    world.do(c.Drain(N2))
+    world.refused(c.Move(id_of("A"), N2), "NodeNotReady")
+
+
+@pytest.mark.parametrize("which", ["worker", "target", "replica"])
+def test_a_node_that_can_not_reach_the_store_neither_spills_nor_fetches(which: str) -> None:
+    """Nobody would report, and nobody would free what came of it: the object would be counted for ever."""
+    world = World(N1, N2, stores=10)
+    world.put("A")
+    if which == "worker":
+        world.register(N1, stores=())
+        refusal = world.refused(c.Move(id_of("A"), STORE), "UnknownNode")
+    else:
+        world.moved("A", STORE)
+        world.advance(600)
+        world.freed(world.state.copies[id_of("A")][0].id)
+        world.register(N2, stores=())
+        body = c.Move(id_of("A"), N2) if which == "target" else c.Replicate(id_of("A"), N2)
+        refusal = world.refused(body, "UnknownNode")
+    assert refusal.guard == "reaches_store"
+
+
+def test_moves_of_one_group_are_spaced_by_a_growing_back_off(world: World) -> None:
+    world.put("A")
+    waits = []
+    for _ in range(3):
+        world.failed(world.move("A"))
+        refusal = world.refused(c.Move(id_of("A"), N2), "MoveTooSoon")
+        waits.append(refusal.retry_after_ms)
+        world.advance(refusal.retry_after_ms)
+        for copy in world.state.copies[id_of("A")]:
+            if copy.role is Role.FREEING:
+                world.freed(copy.id)
+    assert waits == [200, 400, 800]
+    world.moved("A")
+    assert world.group("A").failures == 0
+
+
+# ---- how a move ends without commit --------------------------------------------------------------------------
+
+ABORTS: dict[str, Callable[[World, CopyId], object]] = {
+    "failed": lambda world, move: world.failed(move),
+    "no space": lambda world, move: world.failed(move, Reason.NO_SPACE),
+    "other bytes": lambda world, move: world.done(move, OTHER_MANIFEST),
+    "cancel": lambda world, move: world.do(c.CancelMove(id_of("A"), move)),
+    "reader cancels": lambda world, move: world.do(c.Pin(id_of("A"), policy=MovePolicy.CANCEL)),
+    "deadline": lambda world, move: world.advance(31_000),
+    "target lost": lambda world, move: world.lost(move),
+    "target freed": lambda world, move: world.freed(move),
+    "target lapses": lambda world, move: world.lapse(N2),
+    "target reboots": lambda world, move: world.register(N2, "b2"),
+    "target lacks it": lambda world, move: world.inventory(N2, []),
+}
+
+
+@pytest.mark.parametrize("cause", ABORTS)
+def test_every_abort_ends_in_the_state_before_at_a_higher_epoch(world: World, cause: str) -> None:
+    """MOVE-1, while the source lives."""
+    copy = world.put("A")
+    move = world.move("A")
+    begun = world.group("A").epoch
+    ABORTS[cause](world, move)
+    group = world.group("A")
+    assert (group.state, group.target, group.source) == (State.LOCAL, NO_COPY, NO_COPY)
+    assert group.epoch > begun
+    assert world.role(copy) is Role.AUTHORITATIVE
+    assert world.role(move) in (Role.FREEING, None)
+    assert world.counter("moves_aborted") == 1
+    world.pin("A")
+
+
+@pytest.mark.parametrize("cause", ["failed", "cancel", "deadline"])
+def test_the_space_of_an_aborted_target_counts_until_it_has_gone(world: World, cause: str) -> None:
+    """Returned at the decision, the next copy would find no slot (finding 11)."""
+    world.put("A")
+    move = world.move("A")
+    ABORTS[cause](world, move)
+    assert world.state.used[N2] == 1
+    assert orders.Free(move) in world.orders(orders.Free, N2)
+    world.freed(move)
+    assert N2 not in world.state.used
+
+
+@pytest.mark.parametrize("cause", ABORTS)
+def test_an_aborted_pull_from_the_store_leaves_the_group_remote(world: World, cause: str) -> None:
+    copy = world.put("A")
+    stored = world.moved("A", STORE)
+    world.advance(600)
+    world.freed(copy)
+    move = world.move("A", N2)
+    ABORTS[cause](world, move)
+    assert world.is_in("A", State.REMOTE)
+    assert world.role(stored) is Role.AUTHORITATIVE
+
+
+def test_a_spill_ends_when_its_worker_lapses_and_the_steward_frees_the_object(world: World) -> None:
+    copy = world.put("A", N2)
+    move = world.move("A", STORE)
+    world.lapse(N2)
+    assert world.is_in("A", State.LOCAL)
+    assert world.copy(copy).absent
+    assert world.orders(orders.FreeObject, N1) == [orders.FreeObject(move, STORE)]
+
+
+def test_a_copy_id_that_failed_is_never_tried_again_and_late_facts_about_it_are_stale(world: World) -> None:
+    """A late duplicate CopyFailed must not kill the second attempt, nor a late CopyDone the first one's end (finding 19)."""
+    world.put("A")
+    first = world.move("A")
+    world.failed(first)
+    world.advance(500)
+    second = world.move("A")
+    assert second != first
+    for fact in (reports.CopyFailed(first, Reason.FAILED), reports.CopyDone(first, MANIFEST), reports.Sealed(first, MANIFEST)):
+        world.report(N2, fact)
+        assert world.group("A").target == second
+        assert world.role(first) is Role.FREEING
+    world.done(second)
+    assert world.role(second) is Role.AUTHORITATIVE
+
+
+def test_late_and_repeated_reports_after_the_commit_change_nothing(world: World) -> None:
+    world.put("A")
+    move = world.moved("A")
+    before = world.state.copy()
+    world.done(move)
+    world.failed(move)
+    world.report(N2, reports.CopyDone(move, OTHER_MANIFEST))
+    world.same(before)
+
+
+def test_cancel_of_another_or_a_past_move_is_stale(world: World) -> None:
+    world.put("A")
+    move = world.move("A")
+    world.refused(c.CancelMove(id_of("A"), CopyId(0, 1, 0)), "StaleMove")
+    cancelled = world.do(c.CancelMove(id_of("A"), move))
+    assert isinstance(cancelled, MoveCancelled)
+    world.refused(c.CancelMove(id_of("A"), move), "StaleMove")
+
+
+def test_evict_during_a_move_ends_both_in_one_step(world: World) -> None:
+    copy = world.put("A")
+    move = world.move("A")
+    world.do(c.Evict(id_of("A")))
+    assert roles(world) == {copy: Role.FREEING, move: Role.FREEING}
+    world.done(move)
+    assert world.role(move) is Role.FREEING
+
+
+# ---- the source is lost --------------------------------------------------------------------------------------
+
+
+def test_if_the_source_is_lost_a_replica_is_promoted_and_the_move_aborts(world: World) -> None:
+    copy = world.put("A")
+    replica = world.replica("A", N3)
+    move = world.move("A")
+    world.lost(copy)
+    assert world.is_in("A", State.LOCAL)
+    assert roles(world) == {replica: Role.AUTHORITATIVE, move: Role.FREEING}
+
+
+def test_if_the_source_is_lost_without_a_replica_the_move_goes_on_and_commits(world: World) -> None:
+    copy = world.put("A")
+    ref = world.ref("A")
+    move = world.move("A")
+    world.lost(copy)
+    group = world.group("A")
+    assert (group.state, group.source, group.target) == (State.MIGRATING_OUT, NO_COPY, move)
+    world.refused(c.Pin(id_of("A")), "Unreadable")
+    world.refused(c.Ref(id_of("A")), "Unreadable")
+    assert world.refused(c.CancelMove(id_of("A"), move), "Unreadable").guard == "authority_present"
+    world.done(move)
+    assert roles(world) == {move: Role.AUTHORITATIVE}
+    assert not world.state.holds[ref].lost
+
+
+@pytest.mark.parametrize("cause", ["failed", "deadline", "other bytes", "target lapses"])
+def test_if_the_source_is_lost_and_the_move_fails_the_loss_is_said(world: World, cause: str) -> None:
+    copy = world.put("A")
+    ref = world.ref("A")
+    move = world.move("A")
+    world.lost(copy)
+    ABORTS[cause](world, move)
+    group = world.state.groups.get(id_of("A"))
+    assert group is None or (group.state in (State.EVICTING, State.EVICTED) and group.reason is Reason.LOST)
+    world.refused(c.Unref(ref), "HoldLost")
+
+
+def test_a_replica_that_came_after_the_source_was_lost_is_promoted_when_the_move_fails(world: World) -> None:
+    """There are verified bytes: to say LOST would be a loss by decision."""
+    copy = world.put("A")
+    move = world.move("A")
+    replica = world.do(c.Replicate(id_of("A"), N3)).copy
+    world.lost(copy)
+    world.done(replica)
+    world.pin("A")
+    world.failed(move)
+    assert world.is_in("A", State.LOCAL)
+    assert roles(world) == {replica: Role.AUTHORITATIVE, move: Role.FREEING}
+
+
+def test_after_the_commit_the_loss_of_the_old_source_is_nothing(world: World) -> None:
+    copy = world.put("A")
+    move = world.moved("A")
+    epoch = world.group("A").epoch
+    world.lost(copy)
+    assert roles(world) == {move: Role.AUTHORITATIVE}
+    assert world.group("A").epoch == epoch
+
+
+def test_a_source_that_lapses_under_a_move_may_still_be_replaced_by_the_target(world: World) -> None:
+    copy = world.put("A")
+    move = world.move("A")
+    world.lapse(N1)
+    world.done(move)
+    assert roles(world) == {copy: Role.RETIRING, move: Role.AUTHORITATIVE}
+    world.register(N1)
+    world.tick(1)
+    assert world.role(copy) is Role.FREEING
+
+
+# ---- going back ----------------------------------------------------------------------------------------------
+
+
+def test_a_retiring_copy_takes_over_again_without_a_transfer(world: World) -> None:
+    copy = world.put("A")
+    move = world.moved("A")
+    epoch = world.group("A").epoch
+    world.advance(300)
+    accepted = world.do(c.Move(id_of("A"), N1))
+    assert (accepted.done, accepted.move) == (True, copy)
+    assert roles(world) == {copy: Role.AUTHORITATIVE, move: Role.RETIRING}
+    assert world.group("A").epoch > epoch
+    assert len(world.orders(orders.Fetch)) == 1
+
+
+def test_freeing_is_final_and_a_move_back_makes_a_new_copy(world: World) -> None:
+    """Its Free was decided, if not taken: it never counts again (finding 6)."""
+    copy = world.put("A")
+    world.moved("A")
+    world.advance(600)
+    assert world.role(copy) is Role.FREEING
+    back = world.move("A", N1)
+    assert back != copy
+    assert world.role(copy) is Role.FREEING
+    world.inventory(N1)
+    assert world.role(copy) is Role.FREEING
+
+
+def test_a_move_to_a_replica_promotes_it(world: World) -> None:
+    copy = world.put("A")
+    replica = world.replica("A")
+    accepted = world.do(c.Move(id_of("A"), N2))
+    assert (accepted.done, accepted.move) == (True, replica)
+    assert roles(world) == {copy: Role.RETIRING, replica: Role.AUTHORITATIVE}
+
+
+def test_an_evict_that_forgets_a_pinned_retiring_copy_keeps_it_listed(world: World) -> None:
+    """The record must not be EVICTED while a pinned copy is there, or the next inventory would free it (finding 5)."""
+    copy = world.put("A")
+    hold = world.pin("A")
+    move = world.moved("A", N2, allow_pinned=True)
+    world.do(c.Evict(id_of("A")))
+    world.freed(move)
+    assert world.is_in("A", State.EVICTING)
+    world.inventory(N1)
+    world.advance(2_000)
+    assert world.role(copy) is Role.RETIRING
+    world.do(c.Unpin(hold))
+    world.tick()
+    world.freed(copy)
+    assert world.is_in("A", State.EVICTED)
+
+
+# ---- reading during a move (rule 5) --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [(MovePolicy.WAIT, "MoveInProgress"), (MovePolicy.TARGET, "MoveInProgress"), (MovePolicy.RECOMPUTE, "Recompute")],
+)
+def test_policies_that_will_not_read_the_source_are_refused_during_a_move(world: World, policy: MovePolicy, reason: str) -> None:
+    world.put("A")
+    move = world.move("A")
+    refusal = world.refused(c.Pin(id_of("A"), policy=policy), reason)
+    assert refusal.holder == ("" if reason == "Recompute" else f"move {move}")
+    world.done(move)
+    assert world.do(c.Pin(id_of("A"), policy=policy)).route.copy == move
+
+
+def test_policy_source_reads_the_source(world: World) -> None:
+    copy = world.put("A")
+    move = world.move("A")
+    pinned = world.do(c.Pin(id_of("A")))
+    assert isinstance(pinned, Pinned)
+    assert (pinned.route.copy, pinned.route.moving) == (copy, True)
+    world.done(move)
+    assert world.role(copy) is Role.RETIRING
+
+
+def test_policy_cancel_ends_the_move_and_reads_the_source(world: World) -> None:
+    copy = world.put("A")
+    move = world.move("A")
+    pinned = world.do(c.Pin(id_of("A"), policy=MovePolicy.CANCEL))
+    assert (pinned.route.copy, pinned.route.moving) == (copy, False)
+    assert world.role(move) is Role.FREEING
+
+
+@pytest.mark.parametrize("named", ["the target", "nothing known", "a leaving group"])
+def test_a_pin_that_is_refused_cancels_no_move(world: World, named: str) -> None:
+    """REFUSE-1 for the one command that may do two things."""
+    world.put("A")
+    if named == "a leaving group":
+        world.ref("A")
+    move = world.move("A")
+    if named == "a leaving group":
+        world.do(c.Evict(id_of("A"), wait=True))
+        world.refused(c.Pin(id_of("A"), policy=MovePolicy.CANCEL), "Leaving")
+    else:
+        copy = move if named == "the target" else CopyId(0, 1, 7)
+        world.refused(c.Pin(id_of("A"), copy, MovePolicy.CANCEL), "StaleCopy")
+    assert world.group("A").target == move
+
+
+def test_a_reader_that_waits_is_told_when_the_move_has_settled(world: World) -> None:
+    world.put("A")
+    move = world.move("A")
+    assert world.step(c.Await(CLIENT, "w", "settled", id_of("A"), move, timeout_ms=10_000)).reply == ()
+    world.done(move)
+    (told,) = [reply.message for reply in world.ready.reply]
+    assert isinstance(told, Told)
+    assert told.answer == Awaited(id_of("A"), "settled", int(State.LOCAL), world.group("A").epoch, Reason.NONE)
+
+
+# ---- replicas ------------------------------------------------------------------------------------------------
+
+
+def test_a_replica_becomes_readable_and_goes_when_it_is_dropped(world: World) -> None:
+    copy = world.put("A")
+    epoch = world.group("A").epoch
+    accepted = world.do(c.Replicate(id_of("A"), N2))
+    assert isinstance(accepted, ReplicaAccepted)
+    assert world.do(c.Pin(id_of("A"), near=N2)).route.copy == copy
+    world.done(accepted.copy)
+    assert world.group("A").epoch == epoch, "a replica is no decision about ownership"
+    hold = world.do(c.Pin(id_of("A"), near=N2)).hold
+    assert world.state.holds[hold].copy == accepted.copy
+    world.do(c.DropReplica(id_of("A"), accepted.copy))
+    world.advance(1_000)
+    assert world.role(accepted.copy) is Role.RETIRING
+    world.do(c.Unpin(hold))
+    world.tick()
+    assert world.role(accepted.copy) is Role.FREEING
+
+
+def test_a_replica_that_fails_leaves_the_group_as_it_was(world: World) -> None:
+    world.put("A")
+    replica = world.do(c.Replicate(id_of("A"), N2)).copy
+    epoch = world.group("A").epoch
+    world.failed(replica)
+    assert (world.group("A").state, world.group("A").epoch) == (State.LOCAL, epoch)
+    assert world.role(replica) is Role.FREEING
+
+
+def test_what_can_not_be_replicated(world: World) -> None:
+    world.put("A")
+    world.refused(c.Replicate(id_of("A"), N1), "AlreadyThere")
+    world.refused(c.Replicate(id_of("A"), STORE), "BadRequest")
+    world.refused(c.Replicate(id_of("B"), N2), "UnknownGroup")
+    world.refused(c.DropReplica(id_of("A"), world.state.copies[id_of("A")][0].id), "StaleCopy")
+    world.refused(c.DropReplica(id_of("A"), CopyId(0, 1, 0)), "StaleCopy")
+
+
+def test_two_replicas_in_the_making_and_a_move_do_not_disturb_each_other(world: World) -> None:
+    world.put("A")
+    move = world.move("A", N2)
+    replica = world.do(c.Replicate(id_of("A"), N3)).copy
+    world.failed(replica)
+    assert world.group("A").target == move
+    world.done(move)
+    assert roles(world)[move] is Role.AUTHORITATIVE
+
+
+# ---- restart in every phase ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", ["begun", "committed", "freeing", "aborted"])
+@pytest.mark.parametrize("order_lost", [False, True])
+def test_a_restart_in_any_phase_ends_in_one_owner_and_no_leak(world: World, phase: str, order_lost: bool) -> None:
+    copy = world.put("A")
+    move = world.move("A")
+    if phase in ("committed", "freeing"):
+        world.done(move)
+    if phase == "freeing":
+        world.advance(600)
+    if phase == "aborted":
+        world.failed(move)
+    truth = {N1: world.entries(N1), N2: world.entries(N2), N3: []}
+    if order_lost and phase == "begun":
+        truth[N2] = []
+    if order_lost and phase == "freeing":
+        truth[N1] = [entry(copy)]
+    world.restart(pause_ms=2_000)
+    for name, entries in truth.items():
+        world.beat(name, 0)
+        world.inventory(name, entries)
+    if phase == "begun" and not order_lost:
+        world.done(move)
+    for _ in range(3):
+        world.advance(600)
+        for listed in list(world.state.copies[id_of("A")]):
+            if listed.role is Role.FREEING:
+                assert any(order.copy == listed.id for order in world.orders(orders.Free))
+                world.freed(listed.id)
+    owner = move if phase in ("committed", "freeing") or (phase == "begun" and not order_lost) else copy
+    assert roles(world) == {owner: Role.AUTHORITATIVE}
+    assert world.is_in("A", State.LOCAL)
