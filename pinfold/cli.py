@@ -34,3 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sentence = f"this needs {library}, which is not installed: pip install 'pinfold[server]'"
         print(f"pinfold: {sentence}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("pinfold: interrupted", file=sys.stderr)
+        return 1

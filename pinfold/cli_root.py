@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,23 +16,48 @@ from .cli_shared import Given, code_of, shared, tell_error
 from .core.errors import InvariantViolation, PinfoldError
 from .serving import stdout_is_gone
 
-MODULES = ("cli_serve", "cli_data", "cli_holds", "cli_moves", "cli_look", "cli_admin", "cli_job")
-"""Each has COMMANDS, a tuple of click commands."""
+MODULES: Final = {
+    "cli_serve": ("up", "directory", "node"),
+    "cli_data": ("put", "get", "stat", "ls", "locate"),
+    "cli_holds": ("pin", "unpin", "ref", "unref"),
+    "cli_moves": ("move", "evict", "replicate", "drain"),
+    "cli_look": ("status", "watch", "explain"),
+    "cli_admin": ("doctor", "config"),
+    "cli_job": ("demo", "replay"),
+}
+"""Each module has COMMANDS, its click commands in this order. A module is imported when one of its commands is wanted."""
+
+HOMES: Final = {
+    command: module
+    for module, commands in MODULES.items()
+    if find_spec(f"{__package__}.{module}") is not None
+    for command in commands
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Lazy(click.Group):
+    """The commands of `HOMES`: one of them costs the import of its own module alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = HOMES.get(cmd_name)
+        if home is None:
+            near = get_close_matches(cmd_name, HOMES, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else " (see 'pinfold --help')"
+            raise click.UsageError(f"there is no command {cmd_name!r}{hint}", ctx)
+        commands: dict[str, click.Command] = {each.name or "": each for each in import_module(f".{home}", __package__).COMMANDS}
+        return commands[cmd_name]
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(version)s")
 @shared
 @click.pass_context
 def root(context: click.Context) -> None:
     """pinfold keeps block groups of an LLM's KV cache: who owns each, where it is, who uses it, how it moves."""
     context.ensure_object(Given)
-
-
-for _module in MODULES:
-    if find_spec(f"pinfold.{_module}") is not None:
-        for _command in import_module(f".{_module}", "pinfold").COMMANDS:
-            root.add_command(_command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

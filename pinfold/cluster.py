@@ -8,19 +8,14 @@
 
 Every wait is bounded, every process is known and signalled by its own id, and none outlives the process that started it: each
 child watches a pipe whose other end the kernel closes when this process ends, however it ends.
-
-Ports are chosen below the range that the kernel gives to outgoing connections: there, a client that keeps dialling a port while
-its server is down may be given that very port, and the server could not come back.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -35,12 +30,11 @@ from attrs import define, field
 from . import probe
 from .config import Config, ConfigError, dump, load
 from .core.errors import WorldError
+from .ports import free_port
 from .units import parse_size_bytes
 
 DIRECTORY: Final = "directory"
 CONFIG_NAME: Final = "pinfold.toml"
-PORT_LOW: Final = 15_000
-PORT_TRIES: Final = 64
 START_TRIES: Final = 3
 """A port that was free may be taken before the child has it."""
 STEP_S: Final = 0.02
@@ -284,8 +278,9 @@ class LocalCluster:
         for name in self.options.stores:
             given.setdefault(f"stores.{name}.path", self.data / "stores" / name)
             given.setdefault(f"stores.{name}.capacity", parse_size_bytes(self.options.store_capacity))
+        given["directory.data"] = self.store_folder
         if endpoint:
-            given |= {"client.endpoints": (endpoint,), "node.directories": (endpoint,)}
+            given |= {"directory.bind": endpoint, "client.endpoints": (endpoint,), "node.directories": (endpoint,)}
         partial = self.config_file.with_suffix(".part")
         partial.write_text(dump(given), encoding="utf-8")
         partial.rename(self.config_file)
@@ -384,23 +379,3 @@ def _environment() -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH", ""))))
     return environment
 
-
-def free_port() -> int:
-    """A TCP port on loopback at which nobody listens, below those that outgoing connections get. Raises ClusterError."""
-    high, chance = 32_767, random.SystemRandom()
-    try:
-        low_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
-        if low_outgoing > PORT_LOW + 1_000:
-            high = low_outgoing - 1
-    except (OSError, ValueError, IndexError):
-        pass
-    for _ in range(PORT_TRIES):
-        port = chance.randint(PORT_LOW, high)
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
-    raise ClusterError("no free port on loopback")

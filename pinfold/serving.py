@@ -69,6 +69,10 @@ class Ending:
     def fds(self) -> tuple[int, ...]:
         return (self._reader,) if self._parent_fd < 0 else (self._reader, self._parent_fd)
 
+    def asked(self) -> bool:
+        """Whether the process should end."""
+        return bool(self.reason)
+
     def look(self, ready: tuple[int, ...]) -> None:
         """Take note of which of `fds` can be read."""
         if self._reader in ready:
