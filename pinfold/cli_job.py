@@ -70,16 +70,17 @@ def slots_of(text: str | None, block_bytes: int, default: int | None) -> int | N
 
 
 def _job_options(command: F) -> F:
-    at_least_one = click.IntRange(1, 1_000_000)
-    for option in (
-        click.option("--report", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page with plots there."),
-        click.option("--block-bytes", type=click.IntRange(1, 1 << 20), default=4_096, show_default=True, help="Bytes of one block."),
-        click.option("--group-blocks", type=click.IntRange(1, 256), default=4, show_default=True, help="Consecutive blocks in a group."),
-        click.option("--requests", type=at_least_one, metavar="N", help="How many; of a trace all, of the generator 900 by default."),
-        click.option("--trace", default="", metavar="FILE", help="A trace in the Mooncake format, instead of the built-in generator."),
-        click.option("--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="Fixes workload, moves and faults."),
+    file = click.Path(dir_okay=False, path_type=Path)
+    for flag, kind, default, metavar, text in (
+        ("--report", file, None, "FILE", "Write a page with plots there."),
+        ("--block-bytes", click.IntRange(1, 1 << 20), 4_096, "N", "Bytes of one block."),
+        ("--group-blocks", click.IntRange(1, 256), 4, "N", "Consecutive blocks in a group."),
+        ("--requests", click.IntRange(1, 1_000_000), None, "N", f"By default all of a trace, {REQUESTS} of the generator."),
+        ("--trace", None, "", "FILE", "A trace in the Mooncake format, instead of the built-in generator."),
+        ("--seed", click.IntRange(0, 2**62), 0, "N", "Fixes the generated workload, the moves and the faults."),
     ):
-        command = option(command)
+        shown = isinstance(default, int)
+        command = click.option(flag, type=kind, default=default, metavar=metavar, help=text, show_default=shown)(command)
     return command
 
 
@@ -104,9 +105,9 @@ def _conclude(given: Given, report: Report, page: Path | None) -> int:
 def _lines(report: Report) -> list[str]:
     figures: dict[str, Any] = report.to_json()
     shown = (
-        "seconds", "requests", "blocks", "hit_rate", "ops_per_s", "bytes_verified", "moves_committed", "moves_aborted", "evictions",
-        "demotions", "retries", "stale_routes", "degraded", "kills", "pauses", "violations", "wrong_bytes", "leaked_holds",
-        "orphan_copies",
+        "seconds", "requests", "blocks", "hit_rate", "ops_per_s", "bytes_verified", "moves_committed", "moves_aborted",
+        "evictions", "demotions", "retries", "stale_routes", "degraded", "kills", "pauses", "violations",
+        "wrong_bytes", "leaked_holds", "orphan_copies",
     )  # fmt: skip
     lines = [f"{name:16} {figures[name]}" for name in shown]
     lines += [f"recovered from   {name}: {seconds} s" for name, seconds in figures["recovery_s"].items()]
