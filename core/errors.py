@@ -96,6 +96,8 @@ REFUSALS: Final[dict[str, ReasonInfo]] = {
     "Cancelled": ReasonInfo(True, _N, 1, "the caller cancelled it and it surely did not happen"),
 }
 
+FOREIGN: Final = ReasonInfo(False, _N, 1, "a reason that this version does not know")
+
 
 @define
 class Refusal:
@@ -110,10 +112,11 @@ class Refusal:
 
     @property
     def info(self) -> ReasonInfo:
-        return REFUSALS[self.reason]
+        """The reason's contract. A word from a peer that is not on our list promises nothing."""
+        return REFUSALS.get(self.reason, FOREIGN)
 
     def __str__(self) -> str:
-        parts = [self.reason, self.detail or REFUSALS[self.reason].meaning]
+        parts = [self.reason, self.detail or self.info.meaning]
         for label, value in (("row", self.row), ("guard", self.guard), ("holder", self.holder)):
             if value:
                 parts.append(f"{label} {value}")
