@@ -37,6 +37,8 @@ def report(turn: Turn, event: Report) -> None:
         refusal = _fact(turn, node, fact)
         if refusal is not None:
             turn.count("stale_facts")
+        if turn.state.halted:
+            return
 
 
 def _fact(turn: Turn, node: Node, fact: Fact) -> Refusal | None:
@@ -123,6 +125,8 @@ def inventory(turn: Turn, event: Inventory) -> None:
 
 def _reconcile(turn: Turn, node: Node, term: int, number: int, entries: dict[CopyId, InventoryEntry]) -> None:
     state = turn.state
+    if any(_regressed(turn, node.name, copy_id) for copy_id in entries):
+        return
     current_term = term == state.meta.term
     for copy_id, group_id in tuple(state.copies_at.get(node.name, {}).items()):
         copy = copy_in(state.copies.get(group_id, NO_COPIES), copy_id)
@@ -131,14 +135,10 @@ def _reconcile(turn: Turn, node: Node, term: int, number: int, entries: dict[Cop
         # Absence counts only if nothing was ordered about the copy after the inventory was taken (INV-1).
         counts = current_term and number >= state.ordered.get(copy_id, 0)
         _compare(turn, node, state.groups[group_id], copy, entries.get(copy_id), counts)
-        if state.halted:
-            return
     for copy_id, entry in entries.items():
         group_id_of = state.group_of.get(copy_id)
         if group_id_of is None or _place(turn, group_id_of, copy_id) != node.name:
             _unknown(turn, node, copy_id, entry)
-            if state.halted:
-                return
     if current_term:
         link = state.links.get(node.name) or Link()
         state.links[node.name] = Link(max(link.seen, number), turn.now, True, link.tiers, link.stuck)
@@ -174,7 +174,6 @@ def _compare(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
     if counts:
         # Listed as readable, and its node has no verified instance of it: lost. What there is of it is freed as unknown.
         ends.gone(turn, group, copy, Reason.LOST)
-        turn.order(node.name, orders.Free(copy.id), NO_COPY)
 
 
 def _present(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryEntry) -> None:
@@ -186,7 +185,6 @@ def _present(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
         return
     if entry.manifest != group.manifest and copy.role is not Role.RETIRING:
         ends.gone(turn, group, copy, Reason.CORRUPT)
-        turn.order(node.name, orders.Free(copy.id), NO_COPY)
         return
     if copy.absent:
         happen(turn, group, On.RETURN, copy, facts(turn, group, copy, incarnation=node.incarnation))
@@ -203,14 +201,23 @@ def _order_again(turn: Turn, group: Group, copy: Copy) -> None:
 
 
 def _unknown(turn: Turn, node: Node, copy_id: CopyId, entry: InventoryEntry | None) -> None:
-    """A copy in no record is freed, unless its id is newer than this directory: then the store is an old one, and it stops."""
-    if copy_id.shard != turn.state.meta.shard:
-        return
-    if copy_id.revision > turn.revision:
-        turn.state.halted = f"StoreRegressed: {node.name} has {copy_id}, the store ends at revision {turn.revision}"
+    """A copy in no record is freed, unless its id is newer than this directory."""
+    if copy_id.shard != turn.state.meta.shard or _regressed(turn, node.name, copy_id):
         return
     if entry is None or entry.condition is not Condition.FREEING:
         turn.order(node.name, orders.Free(copy_id), NO_COPY)
+
+
+def _regressed(turn: Turn, place: NodeName, copy_id: CopyId) -> bool:
+    """A copy newer than this directory: its store is an old one, and it stops before it frees what it knows nothing of.
+
+    Newer than before this step: what the step itself decides must not make an id look old.
+    """
+    meta = turn.state.meta
+    if copy_id.shard != meta.shard or copy_id.revision <= meta.revision:
+        return False
+    turn.state.halted = f"StoreRegressed: {place} has {copy_id}, the store ends at revision {meta.revision}"
+    return True
 
 
 # ---- stores --------------------------------------------------------------------------------------------------
@@ -228,6 +235,8 @@ def _scanned(turn: Turn, node: Node, fact: StoreScanned) -> None:
     ):
         turn.count("stale_scans")
         return
+    if any(_regressed(turn, fact.store, copy_id) for copy_id in fact.objects):
+        return
     state.scans[fact.store] = ScanNote(NodeName(""), note.number, note.revision, note.due)
     objects = dict.fromkeys(fact.objects)
     for copy_id, group_id in tuple(state.copies_at.get(fact.store, {}).items()):
@@ -244,9 +253,6 @@ def _scanned(turn: Turn, node: Node, fact: StoreScanned) -> None:
     for copy_id in fact.objects:
         if copy_id.shard != state.meta.shard or copy_id in state.group_of:
             continue
-        if copy_id.revision > turn.revision:
-            state.halted = f"StoreRegressed: {fact.store} has {copy_id}, the store ends at revision {turn.revision}"
-            return
         if copy_id.revision <= note.revision:
             turn.order(node.name, orders.FreeObject(copy_id, fact.store), NO_COPY)
             turn.count("garbage_objects")
