@@ -131,8 +131,8 @@ class JobRun:
             capacity = blocks // 3
         room = Room.for_capacity(capacity, options.group_blocks)
         self.report.settings = asdict(options, filter=lambda a, _: a.name not in ("job", "seed", "keep")) | {
-            "capacity": capacity, "distinct_blocks": blocks, "nodes": len(NODES), "dram_slots": room.dram,
-            "ssd_slots": room.ssd, "store_slots": room.store,
+            "trace": options.trace or "built-in", "requests": len(self.requests), "distinct_blocks": blocks, "capacity": capacity,
+            "nodes": len(NODES), "dram_slots": room.dram, "ssd_slots": room.ssd, "store_slots": room.store,
         }  # fmt: skip
         with ExitStack() as stack:
             self.data = Path(tempfile.mkdtemp(prefix="pinfold-"))
@@ -176,7 +176,7 @@ class JobRun:
                 self._hand_out(team, faults)
                 self._hear(team, team.poll(0.1), cluster, watch)
                 faults.check()
-                self._look_for_the_dead(cluster)
+                self._look_for_the_dead(cluster, faults.down)
             self.report.seconds = time.monotonic() - begun
             faults.join()
             for worker, line in team.dismiss():
@@ -254,8 +254,8 @@ class JobRun:
         if "done" in line:
             worker.serving = None
 
-    def _look_for_the_dead(self, cluster: LocalCluster) -> None:
-        for member in cluster.ended():
+    def _look_for_the_dead(self, cluster: LocalCluster, known: str = "") -> None:
+        for member in [member for member in cluster.ended() if member.name != known]:
             raise WorldError(f"{member.name} ended by itself with exit code {member.exit_code}: {member.last_words()}")
         if time.monotonic() - self._moved_at > STUCK_S:
             raise WorldError(f"no request was done for {STUCK_S:.0f} s; {self._done} of {len(self.requests)} were")

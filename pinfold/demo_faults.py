@@ -112,6 +112,8 @@ class Faults:
         self.progress = progress
         self.over = 0
         self.found: list[Fault] = []
+        self.down = ""
+        """Whose end is ours."""
         self._kill_holder = kill_holder
         self._say = say
         self._executor = ThreadPoolExecutor(1, "faults")
@@ -161,11 +163,11 @@ class Faults:
         self._say(f"node {name} is killed after {self.progress.done} requests")
         before = self._incarnation(name)
         begun = time.monotonic()
-        self.cluster.kill(name)
+        self._kill(name)
         more = (self.plan.places[1] - self.plan.places[0]) // 4
         if not self.progress.wait_for(self.plan.places[0] + max(1, more)):
             raise WorldError("the run ended while a node was down")
-        self.cluster.restart(name)
+        self._restart(name)
         self._await_ready(name, incarnation_after=before)
         return time.monotonic() - begun
 
@@ -174,15 +176,13 @@ class Faults:
         self._say(f"the directory is killed after {self.progress.done} requests")
         self.watch.look()
         begun = time.monotonic()
-        self.cluster.kill(DIRECTORY)
-        self.cluster.restart(DIRECTORY)
+        self._kill(DIRECTORY)
+        self._restart(DIRECTORY)
         with Caller(self.cluster.endpoint, "first-words") as caller:
             outcome = caller.call(Do(ReleaseRequest("none")), int(RECOVER_S * 1_000))
             if outcome.refusal is not None:
                 raise WorldError(f"the directory did not come back: {outcome.refusal}")
-            seconds = time.monotonic() - begun
-            caller.leave()
-        return seconds
+            return time.monotonic() - begun
 
     def _client(self) -> float:
         """A client dies with pins in hand: they go when its lease is over."""
@@ -217,6 +217,14 @@ class Faults:
         self.cluster.resume(name)
         self._await_ready(name, incarnation_after=before)
         return time.monotonic() - begun
+
+    def _kill(self, name: str) -> None:
+        self.down = name
+        self.cluster.kill(name)
+
+    def _restart(self, name: str) -> None:
+        self.cluster.restart(name)
+        self.down = ""
 
     # ---- waiting ---------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from .core.calls import Ask, Do, GetGroup, GotGroup, PutGroup, ReadRoute
 from .core.commands import Locate, PinPrefix, ReleaseRequest, Spec, Unpin
 from .core.ids import Layout, NodeName, Peer
 from .job_calls import Caller, Outcome
-from .job_pipe import Lines, first_line, say
+from .job_pipe import lines, say
 from .job_requests import load_requests
 from .report import Tally
 from .trace import TraceRequest
@@ -56,7 +56,6 @@ class ClientJob:
     requests: int
     group_blocks: int
     block_bytes: int
-    lease_ms: int = 3_000
 
 
 class ReplayingClient:
@@ -196,20 +195,20 @@ def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def main() -> int:
     """Read the job, serve until the lines end, close the session."""
-    job = ClientJob(**first_line())
+    said = lines()
+    job = ClientJob(**next(said))
     requests = load_requests(job.trace, job.seed, job.requests)
-    with Caller(job.endpoint, job.name, seed=job.seed, near=job.near, session=job.name, lease_ms=job.lease_ms) as caller:
-        client, lines = ReplayingClient(job, requests, caller), Lines(caller)
+    with Caller(job.endpoint, job.name, seed=job.seed, near=job.near) as caller:
+        client = ReplayingClient(job, requests, caller)
         say({"ready": job.name})
-        while (line := lines.next()) is not None:
+        for line in said:
             for groups in client.serve(line["serve"]):
                 if line.get("hold"):
                     say({"holding": line["serve"], "groups": groups})
-                    if lines.next() is None:
+                    if next(said, None) is None:
                         return 0
             say({"done": line["serve"], "tally": client.tally.to_plain(), "problems": client.problems})
             client.tally, client.problems = Tally(), []
-        caller.leave()
     return 0
 
 

@@ -18,7 +18,7 @@ from .core.commands import CancelMove, ListGroups, Move, Replicate
 from .core.ids import Cause, GroupId, NodeName, Peer, State
 from .job_calls import Caller, Outcome
 from .job_client import EXPLAINED
-from .job_pipe import Lines, first_line, say
+from .job_pipe import lines, say
 from .report import Tally
 from .workload import Draw
 
@@ -80,16 +80,16 @@ class Mover:
 
 def main() -> int:
     """Move when told to, until the lines end."""
-    job = first_line()
-    with Caller(job["endpoint"], "mover", seed=job["seed"], session="mover") as caller:
-        mover, lines = Mover(job["nodes"], job["stores"], job["seed"], caller), Lines(caller)
+    said = lines()
+    job = next(said)
+    with Caller(job["endpoint"], "mover", seed=job["seed"]) as caller:
+        mover = Mover(job["nodes"], job["stores"], job["seed"], caller)
         say({"ready": "mover"})
-        while (line := lines.next()) is not None:
+        for line in said:
             for _ in range(line["moves"]):
                 mover.move()
             say({"moved": line["moves"], "tally": mover.tally.to_plain(), "problems": mover.problems})
             mover.tally, mover.problems = Tally(), []
-        caller.leave()
     return 0
 
 
