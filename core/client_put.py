@@ -167,7 +167,8 @@ def _done(turn: Turn, record: CallRecord, copy: CopyId, created: bool, news: New
 def _refused(turn: Turn, record: CallRecord, news: News, refusal: Refusal) -> None:
     reason = refusal.reason
     if record.step in ("write", "end") and news.slot != "session":
-        if reason == "StaleCopy" and turn.now < record.unknown_until and record.writing is not None:
+        unheard = reason == "StaleCopy" and refusal.guard != "not_failed"
+        if unheard and turn.now < record.unknown_until and record.writing is not None:
             _repeat(turn, record, record.writing, news)
         elif reason in LOST or reason == "Incomplete":
             _again(turn, record, refusal)

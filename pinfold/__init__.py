@@ -6,4 +6,11 @@ talk. What is in this package itself is the public face: the processes, the clie
 line. Importing it needs attrs and nothing else.
 """
 
+from .client import Connection as Connection
+from .client import connect as connect
+from .client_async import AsyncConnection as AsyncConnection
+from .client_async import connect_async as connect_async
+from .client_loop import CallFailed as CallFailed
+from .client_loop import ConnectionEnded as ConnectionEnded
+
 __version__ = "0.1.0.dev0"

@@ -22,13 +22,12 @@ from .core.calls import Call, CancelCall, CloseSessionOp, Do, Done, Failed, GotG
 from .core.client import Client
 from .core.client_holds import holds_in
 from .core.client_numbers import gives_back
-from .core.client_state import ClientConfig, SessionPhase
+from .core.client_state import ClientConfig
 from .core.commands import Command, Unpin, Unref
 from .core.driver import Driver
-from .core.errors import PinfoldError, Refusal, RefusalError, WorldError
+from .core.errors import Refusal, RefusalError, WorldError
 from .core.events import ClientMessage, PeerUnreachable, Tick
 from .core.ids import HoldId
-from .exit_codes import exit_code
 from .transport.base import MisuseError, Problem, WireClosed
 
 TURN_MS_MAX: Final = 1_000
@@ -48,6 +47,8 @@ class CallFailed(RefusalError):
     """
 
     def __init__(self, failed: Failed) -> None:
+        from .exit_codes import exit_code  # here, because `python -m pinfold.exit_codes` must be the first to load it
+
         super().__init__(failed.refusal)
         self.definite = failed.definite
         self.action = failed.action
@@ -88,31 +89,37 @@ class Loop:
         self.machine = Client(config)
         self.problems: deque[Problem] = deque(maxlen=PROBLEMS_MAX)
         self._process = os.getpid()
-        self._lock = threading.Lock()  # over the four below
+        self._lock = threading.Lock()  # over the five below
         self._inbox: deque[Call | CancelCall] = deque()
         self._futures: dict[int, Future[Done]] = {}
         self._number = 0
         self._closed = False
+        self._ended = False
         self._stop_ms: int | None = None
         self._cause: BaseException | None = None
         self._wire: LoopWire
         self._driver: Driver
+        # Not an argument of the thread, which would keep alive whatever it refers to (perhaps our owner) as long as itself.
+        self._make_wire: Callable[[], LoopWire] | None = make_wire
         started = threading.Event()
-        self._thread = threading.Thread(target=self._live, args=(make_wire, started), name="pinfold-client", daemon=True)
+        self._thread = threading.Thread(target=self._live, args=(started,), name="pinfold-client", daemon=True)
         self._thread.start()
         started.wait()
-        if self._cause is not None:
+        cause = self._died()
+        if cause is not None:
             self._thread.join()
-            raise self._cause
+            raise cause
 
     # ---- for callers, from any thread --------------------------------------------------------------------------
 
-    def submit(self, op: Op, timeout_ms: int = 0) -> Future[Done]:
-        """Post a call. Its future gets the `Done`, or `CallFailed`. Raises ConnectionEnded."""
+    def submit(self, op: Op, timeout_ms: int = 0, *, closing: bool = False) -> Future[Done]:
+        """Post a call (`closing`: also while the connection is being closed). Its future gets the `Done`, or `CallFailed`.
+        Raises ConnectionEnded."""
+        self._check_process()
         future: Future[Done] = Future()
         back = isinstance(op, CloseSessionOp) or (isinstance(op, Do) and gives_back(op.body))
         with self._lock:
-            self._check()
+            self._check(closing)
             if len(self._inbox) >= self.config.calls_max and not back:
                 future.set_exception(CallFailed(Failed(Refusal("Overloaded", guard="calls_max"), definite=True)))
                 return future
@@ -143,7 +150,7 @@ class Loop:
         """Release, in the background, the holds that an answer has handed over."""
         for op in releases(done.value):
             with suppress(ConnectionEnded):
-                self.submit(op)
+                self.submit(op, closing=True)
 
     def close(self, *, end_session: bool, timeout_ms: int) -> None:
         """End the session (a fresh one), or let what is to be released be said (a named one), and then the thread. Bounded; a
@@ -152,30 +159,29 @@ class Loop:
             return
         with self._lock:
             first, self._closed = not self._closed, True
-            future: Future[Done] | None = None
-            if first and end_session and self._thread.is_alive():
-                self._number = number = self._number + 1
-                self._futures[number] = future = Future()
-                self._inbox.append(Call(number, CloseSessionOp(), max(1, timeout_ms)))
-        if threading.current_thread() is self._thread:
-            self._stop_ms = clock_ms()  # from a future's callback: the loop ends when it comes back from it
-            return
-        self._wire.wake()
-        if future is not None:
-            with suppress(PinfoldError, TimeoutError):
-                future.result((timeout_ms + GRACE_MS) / 1000)
         if first:
+            if end_session:
+                with suppress(ConnectionEnded):
+                    self.submit(CloseSessionOp(), max(1, timeout_ms), closing=True)
             self._stop_ms = clock_ms() + timeout_ms
             self._wire.wake()
-        self._thread.join((timeout_ms + GRACE_MS) / 1000)
+        if threading.current_thread() is not self._thread:  # from a future's callback it is: nobody waits for himself
+            self._thread.join((timeout_ms + GRACE_MS) / 1000)
 
-    def _check(self) -> None:
+    def _check(self, closing: bool) -> None:
+        cause = self._died()
+        if cause is not None:
+            raise ConnectionEnded(f"the connection has died: {cause}") from cause
+        if self._ended or (self._closed and not closing):
+            raise ConnectionEnded("the connection is closed")
+
+    def _check_process(self) -> None:
+        """Before any lock: in a forked child one may be held by a thread that is not there."""
         if os.getpid() != self._process:
             raise ConnectionEnded("a connection does not survive a fork: make a new one in the child")
-        if self._cause is not None:
-            raise ConnectionEnded(f"the connection has died: {self._cause}") from self._cause
-        if self._closed:
-            raise ConnectionEnded("the connection is closed")
+
+    def _died(self) -> BaseException | None:
+        return self._cause
 
     def _withdraw(self, number: int) -> None:
         if os.getpid() == self._process:
@@ -185,14 +191,16 @@ class Loop:
 
     # ---- the thread --------------------------------------------------------------------------------------------
 
-    def _live(self, make_wire: Callable[[], LoopWire], started: threading.Event) -> None:
+    def _live(self, started: threading.Event) -> None:
+        make_wire, self._make_wire = self._make_wire, None
+        assert make_wire is not None
         try:
             self._wire = make_wire()
-        except BaseException as error:  # whatever it is, it is raised where the connection is being made
+        except BaseException as error:  # noqa: BLE001 - it is raised where the connection is being made
             self._cause = error
+            started.set()
             return
-        finally:
-            started.set() if self._cause is not None else None
+        del make_wire
         self._driver = Driver(self.machine, wire=self, replies=self)
         started.set()
         try:
@@ -200,7 +208,7 @@ class Loop:
                 self._turn()
         except WireClosed:
             pass
-        except BaseException as error:  # the reason goes to everybody who waits, and to whoever calls next
+        except BaseException as error:  # noqa: BLE001 - it goes to everybody who waits, and to whoever calls next
             self._cause = error
         finally:
             self._end()
@@ -235,7 +243,7 @@ class Loop:
 
     def _end(self) -> None:
         with self._lock:
-            self._closed = True
+            self._closed = self._ended = True
             futures, self._futures = self._futures, {}
         for future in futures.values():
             with suppress(InvalidStateError):
@@ -272,10 +280,6 @@ class Loop:
         except InvalidStateError:
             if isinstance(message, Done):
                 self.give_back(message)
-
-    @property
-    def has_session(self) -> bool:
-        return self.machine.state.session.phase is not SessionPhase.NONE
 
 
 def releases(value: Any) -> list[Do]:

@@ -46,10 +46,11 @@ class FakeCluster:
     full: int = 0
     """How many of the next creates find no room."""
     node_down: bool = False
+    node_address: Peer = NODE
 
     def receive(self, target: Peer, message: Any) -> list[Any]:
         """What comes back to the client for one message."""
-        if target == NODE:
+        if target == self.node_address:
             return [] if self.node_down else [self.node(message)]
         if isinstance(message, c.Command):
             return [self.command(message)]
@@ -177,7 +178,7 @@ class FakeCluster:
         self.groups[group] = copy
         self.copies[copy] = FakeCopy(body.spec)
         self.holds[hold] = ("writer", group, copy)
-        return a.Created(group, copy, NodeName("n1"), NODE, hold, self.revision, self.revision)
+        return a.Created(group, copy, NodeName("n1"), self.node_address, hold, self.revision, self.revision)
 
     def route(self, group: GroupId) -> a.Route | None:
         copy = self.groups.get(group)
@@ -186,7 +187,7 @@ class FakeCluster:
             return None
         spec = record.put
         count = len(spec.sizes)
-        return a.Route(group, copy, NodeName("n1"), NODE, Tier.DRAM, 1, record.sealed, count, spec.size_bytes)
+        return a.Route(group, copy, NodeName("n1"), self.node_address, Tier.DRAM, 1, record.sealed, count, spec.size_bytes)
 
     def evict(self, group: GroupId) -> None:
         """The directory gives a group up behind everybody's back (unless it is held)."""

@@ -116,8 +116,8 @@ class Script:
     def refuse(self, command: c.Command, reason: str, **changes: Any) -> None:
         self.answer(command, a.Refused(Refusal(reason, **changes), 1))
 
-    def deny(self, request: Any, reason: str) -> None:
-        self.step(r.NodeRefused(NodeName("n1"), request.token, request.copy, Refusal(reason)))
+    def deny(self, request: Any, reason: str, **changes: Any) -> None:
+        self.step(r.NodeRefused(NodeName("n1"), request.token, request.copy, Refusal(reason, **changes)))
 
     def open(self, session: int = 7, lease_ms: int = 9_000) -> None:
         """Answer the `OpenSession` that must have been sent."""

@@ -193,6 +193,14 @@ def test_a_node_that_has_not_heard_of_the_copy_yet_is_written_to_again() -> None
     assert s.replies["x"].value.created
 
 
+def test_a_node_that_could_not_make_the_copy_is_not_written_to_again() -> None:
+    s, create = begun(put_attempts=1)
+    created(s, create)
+    s.deny(s.take(r.Write), "StaleCopy", guard="not_failed")
+    assert s.failed("x") == "AttemptsUsed"
+    undone(s)
+
+
 def test_a_node_that_never_hears_of_the_copy_costs_an_attempt() -> None:
     s, create = begun(reserve_wait_ms=100, put_attempts=1)
     created(s, create)
