@@ -21,7 +21,8 @@ ARROWS: dict[str, set[str]] = {
     "core": set(),
     "backends": {"core"},
     "transport": {"core"},
-    "pinfold": {"core", "backends", "transport"},
+    "chaos": {"core", "backends", "transport"},
+    "pinfold": {"core", "backends", "transport", "chaos"},
 }
 
 # The standard library as far as the core may use it: nothing that knows the time, the machine, or chance.

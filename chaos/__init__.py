@@ -1,0 +1,8 @@
+"""How pinfold is broken on purpose: the explorer, which takes every order of events in small worlds of the real machines.
+
+    check       the command: worlds, verdicts, exit codes          story       a counterexample as a transcript, JSONL, Mermaid
+    explorer    breadth first; deadlock; can it come to rest?      mutants     seeded faults that the worlds must find
+    world       what can happen next in a world                    world_file  worlds as data, `specs/worlds/*.toml`
+    directory_site, node_site, actor, memory                       the parties of a world: real machines, and a scripted client
+    properties  what is checked of a step, and between parties     keys, pool  when two states are the same
+"""

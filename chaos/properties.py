@@ -1,0 +1,181 @@
+"""What is checked: of each step of a machine, of what lies in its tiers, and between the parties of a world.
+
+A step is checked once per distinct (state, event), a pair of parties once per distinct pair. Everything here raises
+`InvariantViolation` with the id of the invariant that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core import invariants, node_invariants
+from ..core.answers import Answered, BatchAnswer, Refused
+from ..core.commands import Command, OpenSession
+from ..core.directory import Directory
+from ..core.effects import Ready
+from ..core.errors import InvariantViolation
+from ..core.events import Tick
+from ..core.ids import Role
+from ..core.node import Node
+from ..core.node_state import Stage
+from ..core.orders import Order
+from ..core.reports import Condition, Heartbeat, Inventory, Register, Report
+from ..core.state import DirectoryState
+from .cast import NOW, said
+from .keys import node_key
+from .memory import Cells, cells_of, found, manifest_of
+
+FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
+BOOKS = ("groups", "copies", "holds", "sessions", "nodes")
+"""The facts that a refused command leaves alone: all but the answer itself."""
+INDEXES = ("group_of", "copies_at", "used", "pinned", "referred", "held", "lost", "progress", "timed", "unsettled")
+REPEATABLE = (Command, OpenSession, Register, Report, Inventory, Heartbeat)
+DOOR = ("Early", "WindowFull", "SessionEnded", "Overloaded")
+
+
+def _must(true: bool, invariant: str, what: str) -> None:
+    if not true:
+        raise InvariantViolation(invariant, what)
+
+
+def same(a: DirectoryState, b: DirectoryState, tables: Iterable[str]) -> str:
+    """The first of these tables in which two states differ, or ""."""
+    for name in tables:
+        if getattr(a, name) != getattr(b, name):
+            return name
+    return ""
+
+
+# ---- one step of a directory ---------------------------------------------------------------------------------
+
+
+def after_directory_step(before: Directory, after: Directory, event: Any, ready: Ready) -> None:
+    invariants.check_all(after.state, after.config)
+    invariants.check_progress(before.state, after.state)
+    if type(event) is not Tick:
+        _repeated(after, event, ready)
+    if type(event) is Command:
+        _refused(before, after, ready)
+    if type(event) is Report or type(event) is Inventory:
+        _stale_report(before, after, event)
+
+
+def _repeated(after: Directory, event: Any, ready: Ready) -> None:
+    """ONCE-1: a second delivery changes no fact, and answers a command as the first did."""
+    if type(event) not in REPEATABLE or after.state.halted:
+        return
+    twice = after.copy()
+    again = twice.step(event, NOW)
+    table = same(after.state, twice.state, FACTS)
+    _must(not table, "ONCE-1", f"a second {type(event).__name__} changed {table}")
+    if type(event) is Command:
+        _must(again.reply == ready.reply or not again.reply, "ONCE-1", "a repeated command has another answer")
+
+
+def _refused(before: Directory, after: Directory, ready: Ready) -> None:
+    """REFUSE-1: a refused command leaves everything as it was."""
+    for reply in ready.reply:
+        answer = reply.message.answer if isinstance(reply.message, Answered) else None
+        if isinstance(answer, BatchAnswer) or not isinstance(answer, Refused) or answer.refusal.reason == "HoldLost":
+            continue
+        table = same(before.state, after.state, FACTS if answer.refusal.reason in DOOR else BOOKS)
+        _must(not table, "REFUSE-1", f"a command refused as {answer.refusal.reason} changed {table}")
+        _must(before.state.used == after.state.used, "REFUSE-1", "a refused command changed reservations")
+
+
+def _stale_report(before: Directory, after: Directory, event: Report | Inventory) -> None:
+    """FENCE-1: a report of another incarnation, or of a node that has lapsed, has no effect."""
+    node = before.state.nodes.get(event.node)
+    if node is not None and node.alive and node.incarnation == event.incarnation:
+        return
+    table = same(before.state, after.state, FACTS)
+    _must(not table, "FENCE-1", f"a {type(event).__name__} of incarnation {event.incarnation} changed {table}")
+
+
+def durable_before_said(machine: Directory, tables: dict[str, dict[Any, Any]], readies: Iterable[Ready]) -> None:
+    """DUR-1: when outputs leave, a restart from what is durable would find the facts that they rest on."""
+    again = Directory.load(tables)
+    table = same(machine.state, again, (*FACTS, *INDEXES))
+    _must(not table, "DUR-1", f"{table} is not what a restart would find")
+    durable = again.meta
+    for ready in readies:
+        for one in said(ready):
+            term = getattr(one.message, "term", durable.term)
+            _must(term <= durable.term, "DUR-1", f"{type(one.message).__name__} tells of term {term}, which is not durable")
+            answer = getattr(one.message, "answer", None)
+            revision = getattr(answer, "revision", 0)
+            _must(revision <= durable.revision, "DUR-1", f"an answer tells of revision {revision}, which is not durable")
+
+
+def after_restart(durable: DirectoryState, machine: Directory) -> None:
+    invariants.check_all(machine.state, machine.config)
+    invariants.check_progress(durable, machine.state)
+    _must(machine.state.meta.term > durable.meta.term, "EPOCH-1", "a restart began no new term")
+
+
+# ---- one step of a node --------------------------------------------------------------------------------------
+
+
+def after_node_step(before: Node, after: Node, event: Any, ready: Ready) -> None:
+    node_invariants.check_node(after.state, after.config)
+    node_invariants.links_never_fall(before.state, after.state)
+    if type(event) is Order:
+        _order(before, after, event, ready)
+
+
+def _order(before: Node, after: Node, event: Order, ready: Ready) -> None:
+    """FENCE-1: a node acts on an order of its incarnation under a number above the last, and on each once."""
+    link = before.state.links[event.shard]
+    fresh = event.incarnation == link.incarnation and (event.term, event.number) > (link.term, link.number)
+    spoke = bool(ready.send or ready.transfer or ready.reply)
+    if not fresh or before.state.fenced:
+        unseen = not spoke and node_key(before.state) == node_key(after.state)
+        _must(unseen, "FENCE-1", "an order had an effect that was not its turn")
+    twice = after.copy()
+    again = twice.step(event, NOW)
+    quiet = not (again.send or again.transfer or again.reply)
+    _must(quiet and node_key(after.state) == node_key(twice.state), "FENCE-1", "an order had an effect twice")
+
+
+def bytes_are_there(machine: Node | None, cells: Cells, injured: bool) -> None:
+    """COPY-1, USE-1: what a node calls verified really is the content of its manifest, in the place where it says."""
+    if machine is None or injured:
+        return
+    for copy in machine.state.copies.values():
+        for place in copy.places:
+            if place.stage is Stage.VERIFIED:
+                values = found(cells, cells_of(place.instance, len(copy.spec.sizes)))
+                _must(values is not None, "USE-1", f"{copy.copy} is verified, and its bytes are not there")
+                assert values is not None
+                same_bytes = manifest_of(copy.spec, values) == copy.manifest
+                _must(same_bytes, "BYTES-1", f"{copy.copy} has other bytes than were verified")
+
+
+# ---- directory against node ----------------------------------------------------------------------------------
+
+KEEPS_BYTES = (Role.AUTHORITATIVE, Role.REPLICA, Role.RETIRING)
+
+
+def record_and_node(state: DirectoryState, machine: Node, boot: str, injured: bool) -> None:
+    """COPY-2, MOVE-2: while a node is registered, it has the verified bytes of all copies that its record lists as kept."""
+    name = machine.config.name
+    record = state.nodes.get(name)
+    link = machine.state.links[0]
+    if record is None or not record.alive or machine.state.fenced:
+        return
+    if (record.boot, record.incarnation) != (boot, link.incarnation):
+        return
+    _must(link.term <= state.meta.term, "EPOCH-1", f"{name} knows a term that has not begun")
+    if injured:
+        return
+    for copy_id, group_id in state.copies_at.get(name, {}).items():
+        copy = next(one for one in state.copies[group_id] if one.id == copy_id)
+        if copy.role not in KEEPS_BYTES or copy.absent:
+            continue
+        kept = machine.state.copies.get(copy_id)
+        there = kept is not None and kept.condition is Condition.VERIFIED
+        _must(there, "MOVE-2" if copy.role is Role.RETIRING else "COPY-2", f"{name} lacks {copy_id}, which is {copy.role.name}")
+        if kept is not None and copy.role is not Role.RETIRING:
+            _must(kept.manifest == state.groups[group_id].manifest, "COPY-1", f"{name} has other bytes for {copy_id}")
+
