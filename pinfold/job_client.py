@@ -22,9 +22,9 @@ from attrs import define
 from . import workload
 from .backends.checksums import checksums
 from .core.answers import Located, PrefixPinned, Route
-from .core.calls import Ask, Do, GetGroup, GotGroup, PutGroup, ReadRoute
+from .core.calls import Ask, Do, GetGroup, GotGroup, PutDone, PutGroup, ReadRoute
 from .core.commands import Locate, PinPrefix, ReleaseRequest, Spec, Unpin
-from .core.ids import Layout, NodeName, Peer
+from .core.ids import GroupId, Layout, NodeName, Peer
 from .job_calls import Caller, Outcome
 from .job_pipe import lines, say
 from .job_requests import load_requests
@@ -74,7 +74,7 @@ class ReplayingClient:
     # ---- one request -----------------------------------------------------------------------------------------
 
     def serve(self, index: int) -> Iterator[list[str]]:
-        """Serve request `index`. Yields once, between pinning and reading: the groups (hex) on which it has pins."""
+        """Serve request `index`. Yields once, before it lets go: the groups (hex) on which it has pins."""
         request, name, tally = self.requests[index], f"r{index}", self.tally
         found = workload.members(request, self.job.group_blocks, self.family)
         self._degraded = False
@@ -82,9 +82,9 @@ class ReplayingClient:
         tally.blocks += len(request.hash_ids)
         run = self._locate(found)
         pinned = self._pin(run, name)
-        yield [route.group.hex() for route in pinned.routes]
         self._read(pinned, name)
-        self._put(found[len(run) :], name)
+        written = self._put(found[len(run) :], name)
+        yield [group.hex() for group in (*(route.group for route in pinned.routes), *written)]
         self._one("unpin", Do(ReleaseRequest(name)), CALL_MS)
         tally.degraded += self._degraded
         for counter, before in self._noted.items():
@@ -153,13 +153,15 @@ class ReplayingClient:
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
-    def _put(self, missing: Sequence[workload.Member], name: str) -> None:
-        """Put from the front; behind a group that could not be put the others would be of no use."""
+    def _put(self, missing: Sequence[workload.Member], name: str) -> list[GroupId]:
+        """Put from the front; behind a group that could not be put the others would be of no use. Those that were, pinned."""
+        written: list[GroupId] = []
         for batch in _batches(missing):
             outcomes = self._many("put", [self._put_op(member, name) for member in batch], CALL_MS)
+            written += [outcome.value.group for outcome in outcomes if isinstance(outcome.value, PutDone)]
             if any(outcome.refusal is not None for outcome in outcomes):
-                self._degraded = True
-                return
+                break
+        return written
 
     def _put_op(self, member: workload.Member, name: str) -> PutGroup:
         spec = Spec(member.group, member.key, member.sizes, tuple(map(str, member.hash_ids)), name, parent=member.parent)
