@@ -145,9 +145,9 @@ def _rows() -> list[Row]:
 
 def _readable(state: State) -> list[Row]:
     moving = state in MOVING
+    at_home = state in (S.LOCAL, S.MIGRATING_OUT)
     after_loss = (S.LOCAL, S.REMOTE, S.EVICTING, S.EVICTED, *((state,) if moving else ()))
     made = [
-        Row(state, On.CREATE, None, (S.WRITING,), _RECREATE, rows.create, rows.create_rest, ("Reserve", "Free", "wake")),
         Row(state, On.PIN, None, (state,), _PIN_MOVING if moving else _PIN, rows.unchanged),
         Row(state, On.REF, None, (state,), _REF, rows.unchanged),
         Row(state, On.LEAVE, None, (state,), (), rows.leave),
@@ -157,11 +157,16 @@ def _readable(state: State) -> list[Row]:
         Row(state, On.DROP_REPLICA, None, (state,), _DROP, rows.drop_replica),
         Row(state, On.GONE, R.AUTHORITATIVE, after_loss, (), rows.authority_gone, rows.authority_gone_rest, ("Free", "lose", "wake")),
         Row(state, On.GONE, R.REPLICA, (state,), (), rows.spare_gone, None, ("lose",)),
-        Row(state, On.LAPSE, R.AUTHORITATIVE, (state,), (), rows.lapse, None, ("wake",)),
         Row(state, On.LAPSE, R.REPLICA, (state,), (), rows.lapse),
-        Row(state, On.RETURN, R.AUTHORITATIVE, (state,), _BACK, rows.come_back, None, ("wake",)),
         Row(state, On.RETURN, R.REPLICA, (state,), _BACK, rows.come_back),
     ]
+    if at_home:
+        # A store's copy is never absent: nothing lapses there, nothing returns, and nothing need be created anew beside it.
+        made += [
+            Row(state, On.CREATE, None, (S.WRITING,), _RECREATE, rows.create, rows.create_rest, ("Reserve", "Free", "wake")),
+            Row(state, On.LAPSE, R.AUTHORITATIVE, (state,), (), rows.lapse, None, ("wake",)),
+            Row(state, On.RETURN, R.AUTHORITATIVE, (state,), _BACK, rows.come_back, None, ("wake",)),
+        ]
     if moving:
         ended_to = (S.LOCAL, S.REMOTE, S.EVICTING, S.EVICTED)
         made = [row for row in made if row.on is not On.ADOPT]
@@ -195,7 +200,7 @@ TABLE: Final[dict[tuple[int, int, int], Row]] = {
 """`(state, event, role of the copy concerned)` -> row."""
 
 REFUSES: Final[dict[On, dict[State, str]]] = {
-    On.CREATE: {S.WRITING: "NotSealed"},
+    On.CREATE: {S.WRITING: "NotSealed", S.REMOTE: "AlreadyThere", S.MIGRATING_IN: "AlreadyThere"},
     On.SEALED: dict.fromkeys(State, "StaleReport"),
     On.PIN: {S.WRITING: "NotSealed", S.EVICTING: "Unreadable", S.EVICTED: "Unreadable"},
     On.REF: {S.WRITING: "NotSealed", S.EVICTING: "Unreadable", S.EVICTED: "Unreadable"},

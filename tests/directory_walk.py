@@ -50,8 +50,9 @@ class HonestNode:
 class Walk:
     """`run(steps)`, then `settle()`. Everything is drawn from `seed`."""
 
-    def __init__(self, seed: int, restarts: bool = True, stores: int = 6, **config: Any) -> None:
+    def __init__(self, seed: int, restarts: bool = True, stores: int = 6, remote: float = 0.25, **config: Any) -> None:
         self.random = Random(seed)
+        self.remote = remote
         self.world = World(*NODES, capacity=8, stores=stores, absent_limit_ms=8_000, move_ms=4_000, write_ms=4_000, **config)
         self.nodes = {name: HonestNode(name, incarnation=self.world.incarnation(name), term=1) for name in NODES}
         self.objects: dict[CopyId, bytes] = {}
@@ -72,11 +73,11 @@ class Walk:
             (8, self.create), (8, self.pin), (4, self.ref), (8, self.release), (6, self.move), (2, self.cancel),
             (4, self.replicate), (2, self.drop_replica), (3, self.evict), (1, self.drain), (2, self.repeat),
             (1, self.session_ends), (2, self.look),
-            (30, self.take_order), (20, self.work_ends), (25, self.deliver), (2, self.lose_copy),
-            (6, self.beat), (5, self.inventory),
-            (10, self.time), (1, self.cut), (1, self.reboot), (1 if self.restarts else 0, self.restart),
+            (12, self.take_order), (12, self.work_ends), (12, self.deliver), (25, self.pump), (2, self.lose_copy),
+            (6, self.beat), (3, self.inventory), (10, self.time), (2, self.heal),
+            (2, self.cut), (1, self.reboot), (1 if self.restarts else 0, self.restart),
         ]  # fmt: skip
-        weights = [weight for weight, _ in acts]
+        weights = [weight if weight > 1 else weight / 3 for weight, _ in acts]
         for _ in range(steps):
             act = self.random.choices([act for _, act in acts], weights)[0]
             self.story.append(act.__name__)
@@ -96,6 +97,7 @@ class Walk:
                 self.orders.append((node.name, message))
         elif isinstance(message, orders.Registered):
             self.adopt(node, message.term, message.incarnation)
+            self.tell_inventory(node)
         elif isinstance(message, orders.HeartbeatSeen) and not node.cut_off:
             self.adopt(node, message.term, message.incarnation)
             if message.inventory:
@@ -106,6 +108,10 @@ class Walk:
     def adopt(self, node: HonestNode, term: int, incarnation: int) -> None:
         if term >= node.term and incarnation >= node.incarnation and (term, incarnation) != (node.term, node.incarnation):
             node.term, node.incarnation, node.number = term, incarnation, 0
+
+    def next_of(self, queue: list[Any]) -> int:
+        """As a rule the oldest: a network that always reorders would let nothing happen."""
+        return 0 if self.random.random() < 0.8 else self.random.randrange(len(queue))
 
     def one(self, items: Any) -> Any:
         found = list(items)
@@ -149,7 +155,7 @@ class Walk:
             self.world.do(c.Unref(hold) if ref else c.Unpin(hold), session)
 
     def move(self) -> None:
-        target = self.random.choice((*NODES, STORE))
+        target = STORE if self.random.random() < self.remote else self.random.choice(NODES)
         self.do(c.Move(id_of(self.name(), 2), target, allow_pinned=self.random.random() < 0.5))
 
     def cancel(self) -> None:
@@ -195,7 +201,7 @@ class Walk:
     def take_order(self, chosen: int | None = None) -> None:
         if not self.orders:
             return
-        name, order = self.orders.pop(self.random.randrange(len(self.orders)) if chosen is None else chosen)
+        name, order = self.orders.pop(self.next_of(self.orders) if chosen is None else chosen)
         node = self.nodes[name]
         if node.cut_off or order.incarnation != node.incarnation or (order.term, order.number) <= (node.term, node.number):
             return
@@ -222,6 +228,14 @@ class Walk:
             self.say(node, reports.Freed(body.copy))
         else:
             self.say(node, reports.StoreScanned(STORE, order.term, order.number, tuple(sorted(self.objects))))
+
+    def pump(self) -> None:
+        """A quiet moment: what is under way arrives, most of what is being made is done."""
+        for _ in range(6):
+            self.take_order()
+            self.deliver()
+            self.work_ends()
+            self.collect()
 
     def work_ends(self) -> None:
         node = self.nodes[self.random.choice(NODES)]
@@ -255,7 +269,7 @@ class Walk:
         self.say(node, reports.Sealed(copy, held.manifest))
 
     def say(self, node: HonestNode, fact: Any) -> None:
-        for _ in range(self.random.choice((0, 1, 1, 1, 1, 2))):
+        for _ in range(self.random.choice((0, 1, 1, 1, 1, 1, 1, 2))):
             self.reports.append(reports.Report(node.name, node.incarnation, (fact,)))
 
     def lose_copy(self) -> None:
@@ -269,14 +283,14 @@ class Walk:
 
     def deliver(self) -> None:
         if self.reports:
-            report = self.reports.pop(self.random.randrange(len(self.reports)))
+            report = self.reports.pop(self.next_of(self.reports))
             if not self.nodes[report.node].cut_off:
                 self.world.step(report)
 
     def beat(self) -> None:
-        node = self.nodes[self.random.choice(NODES)]
-        if not node.cut_off:
-            self.world.step(reports.Heartbeat(node.name, node.incarnation, node.term, node.number))
+        for node in self.nodes.values():
+            if not node.cut_off:
+                self.world.step(reports.Heartbeat(node.name, node.incarnation, node.term, node.number))
 
     def inventory(self) -> None:
         node = self.nodes[self.random.choice(NODES)]
@@ -303,11 +317,15 @@ class Walk:
     # ---- faults ----------------------------------------------------------------------------------------------
 
     def time(self) -> None:
-        self.world.tick(self.random.choice((0, 1, 50, 300, 900)))
+        self.world.tick(self.random.choice((0, 1, 50, 200, 400)))
 
     def cut(self) -> None:
+        self.nodes[self.random.choice(NODES)].cut_off = True
+
+    def heal(self) -> None:
         node = self.nodes[self.random.choice(NODES)]
-        node.cut_off = not node.cut_off
+        node.cut_off = False
+        self.world.step(reports.Heartbeat(node.name, node.incarnation, node.term, node.number))
 
     def reboot(self) -> None:
         node = self.nodes[self.random.choice(NODES)]
