@@ -13,6 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, Final, Self, get_args
 
 from .cli_shared import Given
+from .client_loop import CallFailed
 from .core import calls
 from .core.client import Client
 from .core.client_state import SessionPhase
@@ -20,7 +21,6 @@ from .core.driver import Driver
 from .core.errors import Refusal, RefusalError, WorldError
 from .core.events import ClientMessage, Tick
 from .core.ids import Peer
-from .exit_codes import exit_code
 from .serving import clock_ms
 from .transport.zmq import ClientWire
 
@@ -29,22 +29,6 @@ CLOSE_MS: Final = 500
 """How long the end of a command may take to give back what it has."""
 NAMED_LEASE_MS: Final = 600_000
 """The lease of a named session, which has to last from one command to the next."""
-
-
-class CallFailed(RefusalError):
-    """Raised when a call was refused or had no answer in time. `definite`: it surely did not happen."""
-
-    def __init__(self, failed: calls.Failed) -> None:
-        super().__init__(failed.refusal)
-        self.definite = failed.definite
-        self.exit_code = exit_code(failed.refusal, failed.definite)
-
-    def __str__(self) -> str:
-        refusal = self.refusal
-        if refusal.reason == "DeadlineReached":
-            told = "it surely did not happen" if self.definite else "whether it happened is not known"
-            return f"DeadlineReached; no answer in time ({refusal.detail}), {told}"
-        return str(refusal)
 
 
 class Caller:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from . import __version__
-from .cli_shared import Given, code_of, shared, tell_error
+from .cli_shared import Given, code_of, reason_of, sentence_of, shared, tell_error
 from .core.errors import InvariantViolation, PinfoldError
 from .serving import stdout_is_gone
 
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return ending.exit_code
     except click.UsageError as error:
         where = f" (see 'pinfold {error.ctx.info_name} --help')" if error.ctx is not None and error.ctx.parent is not None else ""
-        return tell_error(given, error.format_message().rstrip(".") + where, 2)
+        return tell_error(given, " ".join(error.format_message().split()).rstrip(".") + where, 2)
     except click.ClickException as error:
         return tell_error(given, error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -80,8 +80,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InvariantViolation:
         raise
     except PinfoldError as error:
-        refusal = getattr(error, "refusal", None)
-        return tell_error(given, str(error), code_of(error), refusal.reason if refusal is not None else type(error).__name__)
+        return tell_error(given, sentence_of(error), code_of(error), reason_of(error))
     except BrokenPipeError:
         stdout_is_gone()  # the reader has what it wanted
         return 0

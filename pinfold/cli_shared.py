@@ -19,7 +19,7 @@ import click
 from attrs import define, field
 
 from .config import Config, ConfigError, load, unknown
-from .core.errors import PinfoldError
+from .core.errors import PinfoldError, Refusal
 from .core.ids import CopyId, GroupId, HoldId
 from .logs import Log, make_log
 from .settings import KEYS
@@ -235,6 +235,20 @@ def tell_error(given: Given | None, sentence: str, code: int, reason: str = "") 
     else:
         print(f"pinfold: {sentence}", file=sys.stderr)
     return code
+
+
+def reason_of(error: PinfoldError) -> str:
+    """The word for programs: a refusal's reason, or the error's name."""
+    refusal = getattr(error, "refusal", None)
+    return refusal.reason if isinstance(refusal, Refusal) else type(error).__name__
+
+
+def sentence_of(error: PinfoldError) -> str:
+    """The sentence for people. Of a deadline, that it may have happened matters more than where it came."""
+    if reason_of(error) == "DeadlineReached":
+        happened = "it surely did not happen" if getattr(error, "definite", False) else "whether it happened is not known"
+        return f"DeadlineReached; no answer in time, {happened}"
+    return str(error)
 
 
 def code_of(error: PinfoldError) -> int:

@@ -37,6 +37,7 @@ DIRECTORY: Final = "directory"
 CONFIG_NAME: Final = "pinfold.toml"
 START_TRIES: Final = 3
 """A port that was free may be taken before the child has it."""
+IN_USE: Final = "Address already in use"
 STEP_S: Final = 0.02
 
 
@@ -173,8 +174,7 @@ class LocalCluster:
                 member.arguments = ("--endpoints", self.endpoint, *member.arguments)
                 self._spawn(member)
             for member in self.nodes.values():
-                if not self._is_up(member):
-                    self._start_first(member)
+                self._start_first(member)
             self.wait_ready()
         except BaseException:
             self.stop()
@@ -289,12 +289,13 @@ class LocalCluster:
         """Start until it has a port."""
         for attempt in range(1, START_TRIES + 1):
             try:
-                if not member.alive:
+                if member.process is None or attempt > 1:
                     self._spawn(member)
                 self._await_up(member)
                 return
             except ClusterError:
-                if attempt == START_TRIES or self.options.endpoint == member.endpoint:
+                taken = IN_USE in member.last_words() and member.endpoint != self.options.endpoint
+                if attempt == START_TRIES or not taken:
                     raise
                 member.endpoint = ""
 
@@ -319,14 +320,6 @@ class LocalCluster:
         finally:
             if log is not None:
                 log.close()
-
-    def _is_up(self, member: Member) -> bool:
-        try:
-            self._await_up(member)
-        except ClusterError:
-            member.endpoint = ""
-            return False
-        return True
 
     def _await_up(self, member: Member) -> None:
         """Until it has said that it serves. Raises ClusterError; then it does not run."""

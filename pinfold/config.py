@@ -126,6 +126,7 @@ def _text_to_plain(key: Key, text: str) -> Any:
 def _plain_to_value(key: Key, plain: Any) -> Any:
     """Raises ValueError, perhaps with a sentence."""
     kind = key.kind
+    wanted: bool
     if kind is Kind.COUNT:
         wanted = isinstance(plain, int) and not isinstance(plain, bool)
     elif kind is Kind.FLAG:
@@ -143,9 +144,9 @@ def _plain_to_value(key: Key, plain: Any) -> Any:
     if kind is Kind.SIZE:
         return parse_size_bytes(str(plain))
     if kind is Kind.PATH:
-        return Path(plain).expanduser()
+        return Path(str(plain)).expanduser()
     if kind is Kind.LIST:
-        return tuple(plain)
+        return (*plain,) if isinstance(plain, list) else ()
     if kind is Kind.CHOICE and plain not in key.choices:
         raise ValueError
     return plain

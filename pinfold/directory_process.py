@@ -19,7 +19,7 @@ from typing import Any, Final, get_args
 
 from attrs import evolve
 
-from .backends.base import StoreError, StoreFenced
+from .backends.base import MetadataStore, StoreError, StoreFenced
 from .backends.lmdb import LmdbStore
 from .core import answers, commands, events
 from .core.client_numbers import gives_back
@@ -56,7 +56,7 @@ def is_reserved(message: Any) -> bool:
 
 
 class DirectoryProcess:
-    """See the module. `open_store` is how it comes by its store: a test may hand one in that fails."""
+    """See the module. `open_store` and `make_wire` are how it comes by its ports: tests hand in some that fail."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class DirectoryProcess:
         *,
         ready_file: str = "",
         parent_fd: int = -1,
-        open_store: Callable[[], LmdbStore] | None = None,
+        open_store: Callable[[], MetadataStore] | None = None,
+        make_wire: Callable[[str], Any] | None = None,
     ) -> None:
         self.settings = settings
         self.log = log
@@ -73,17 +74,24 @@ class DirectoryProcess:
         self._ready_file = ready_file
         self._parent_fd = parent_fd
         self._open_store = open_store or self._lmdb
+        self._make_wire = make_wire or self._zmq
         self._inbox: deque[tuple[Peer, Any]] = deque()
         self._config = settings.directory_config()
 
     # ---- a life ----------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Serve until asked to end; the exit code. Raises StoreError, CannotBind."""
-        own = self.settings.directory
+        """Serve until asked to end; the exit code. What ails the store is one sentence in the log. Raises CannotBind."""
+        try:
+            return self._run()
+        except (StoreError, TermEnded) as error:
+            self.log.error("cannot serve", reason=str(error))
+            return exit_code_of(error)
+
+    def _run(self) -> int:
         store = self._open_store()
         try:
-            wire = ServerWire(own.bind, advertise=own.advertise, store_id=store.identity.store_id)
+            wire = self._make_wire(store.identity.store_id)
         except BaseException:
             store.close()
             raise
@@ -103,7 +111,11 @@ class DirectoryProcess:
             check=self._config.checks,
         )  # fmt: skip
 
-    def _begin(self, store: LmdbStore, wire: PolledWire) -> None:
+    def _zmq(self, store_id: str) -> ServerWire:
+        own = self.settings.directory
+        return ServerWire(own.bind, advertise=own.advertise, store_id=store_id)
+
+    def _begin(self, store: MetadataStore, wire: PolledWire) -> None:
         """Start a term from what `store` has. Its first words leave after they are durable (DUR-1)."""
         self._store = store
         own = self.settings.directory
@@ -115,7 +127,7 @@ class DirectoryProcess:
         self.machine = Directory(self._config, state)
         self._driver = Driver(self.machine, store=store, wire=wire)
         now = clock_ms()
-        self._driver.hold(self.machine.start(now))
+        self._driver.hold(self.machine.start(now, store.term))
         store.fence(state.meta.term)
         self._driver.flush()
         self._begun_ms = now
@@ -263,10 +275,6 @@ class DirectoryProcess:
 
 
 def main(settings: Settings, log: Log, *, ready_file: str = "", parent_fd: int = -1) -> int:
-    """Run a directory to its end; the exit code. World errors become one sentence in the log."""
+    """Run a directory to its end; the exit code."""
     log = log.bind(shard=settings.directory.shard)
-    try:
-        return DirectoryProcess(settings, log, ready_file=ready_file, parent_fd=parent_fd).run()
-    except (StoreError, TermEnded) as error:
-        log.error("cannot serve", reason=str(error))
-        return exit_code_of(error)
+    return DirectoryProcess(settings, log, ready_file=ready_file, parent_fd=parent_fd).run()

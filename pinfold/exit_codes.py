@@ -18,7 +18,7 @@ MEANINGS: Final = {
     6: "not found, or there already",
 }
 
-MODULES: Final = ("backends.base", "transport.base", "core.driver", "config", "probe", "cluster")
+MODULES: Final = ("backends.base", "transport.base", "core.driver", "config", "probe", "ports", "cluster", "client_loop")
 """Where errors of the world are declared."""
 
 RETRIES: Final = {Retry.NEVER: "no", Retry.SAME_ID: "the same number", Retry.AFTER: "later"}
@@ -63,8 +63,9 @@ def page() -> str:
         definite = "yes" if info.definite else "not known"
         lines.append(f"| `{reason}` | {info.exit_code} | {definite} | {RETRIES[info.retry]} | {info.meaning} |")
     lines += ["", "## Errors of the world, and of settings", "", "| error | code | raised when |", "|---|---|---|"]
+    homes = {f"{__package__}.{module}" for module in MODULES}
     for kind in _errors():
-        if kind.__module__.startswith(f"{__package__}."):
+        if kind.__module__ in homes:
             first = " ".join((kind.__doc__ or "").split()).partition(". ")[0]
             first = first.removeprefix("Raised when ").removeprefix("Raised ")
             lines.append(f"| `{kind.__name__}` | {kind.exit_code} | {first.rstrip('.')} |")

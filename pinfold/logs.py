@@ -19,7 +19,7 @@ from typing import Any, Final, TextIO
 
 from attrs import define, field
 
-from .core.ids import CopyId, HoldId
+from .core.ids import CopyId, HoldId, Tier
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -132,7 +132,7 @@ def fields_of(message: Any) -> dict[str, Any]:
                 inner.append(value)
             elif name in WORDS or name in _ALSO:
                 word = name if name in WORDS else _ALSO[name]
-                if word == "device" and hasattr(value, "name"):
+                if isinstance(value, Tier):
                     value = value.name
                 if value not in ("", b"", None):
                     found.setdefault(word, value)
