@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 REQUESTS: Final = 900
 """Of the built-in generator, where nothing else is said."""
 
+REQUESTS_MIN: Final = 20
+
 UNBOUNDED: Final = "unbounded"
 
 
@@ -162,6 +164,8 @@ def _again(options: JobOptions, *more: str) -> list[str]:
 def _run(given: Given, make: Callable[[], JobRun], command: list[str], page: Path | None) -> int:
     """Make the run (here a trace that is none is refused), then run it."""
     job = make()
+    if job.options.faults and len(job.requests) < REQUESTS_MIN:
+        raise click.UsageError(f"a demo takes at least {REQUESTS_MIN} requests: its faults need room between them")
     with _Judged(command) as judged:
         report = job.run()
         judged.passed = report.ok

@@ -208,11 +208,12 @@ class JobRun:
         for worker in team.workers:
             if worker.name == "mover" or not worker.ready or worker.serving is not None or not self._todo:
                 continue
-            if limit is not None and self._todo[0] >= limit:
+            hold = not self._wanted.empty() and not self._holder_wanted
+            if limit is not None and self._todo[0] >= limit and not hold:
                 return
             worker.serving = self._todo.popleft()
             line: dict[str, Any] = {"serve": worker.serving}
-            if not self._wanted.empty() and not self._holder_wanted:
+            if hold:
                 self._holder_wanted = line["hold"] = True
             worker.tell(line)
 

@@ -94,7 +94,8 @@ def test_a_malformed_trace_is_one_sentence_and_exit_code_2(tmp_path: Path) -> No
         (["replay", "--no-bytes"], "--no-bytes goes with --embedded"),
         (["replay", "--capacity", "12"], "takes unbounded, blocks such as 1500blocks, or a size such as 64MiB"),
         (["replay", "--policy", "mru"], "'mru' is not one of"),
-        (["demo", "--requests", "0"], "0 is not in the range"),
+        (["replay", "--requests", "0"], "0 is not in the range"),
+        (["demo", "--requests", "19"], "a demo takes at least 20 requests"),
         (["demo", "--report", "/nowhere/at/all.html"], "there is no folder /nowhere/at"),
     ],
 )
@@ -118,10 +119,10 @@ def test_what_must_not_be_is_exit_code_1_and_a_line_to_reproduce_it(monkeypatch:
         return report
 
     monkeypatch.setattr(JobRun, "run", run)
-    ended = CliRunner().invoke(root, ["demo", "--seed", "5", "--requests", "9", "--json"], obj=Given(), standalone_mode=False)
+    ended = CliRunner().invoke(root, ["demo", "--seed", "5", "--requests", "90", "--json"], obj=Given(), standalone_mode=False)
     assert ended.return_value == 1
     assert json.loads(ended.stdout)["wrong_bytes"] == 4_096
-    assert ended.stderr == "REPRODUCE: pinfold demo --seed 5 --requests 9 --clients 3 --group-blocks 4 --block-bytes 4096\n"
+    assert ended.stderr == "REPRODUCE: pinfold demo --seed 5 --requests 90 --clients 3 --group-blocks 4 --block-bytes 4096\n"
 
 
 # ---- the plan ------------------------------------------------------------------------------------------------
