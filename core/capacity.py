@@ -56,8 +56,7 @@ def choose(turn: Turn, slots: int, wish: NodeName, prefer: tuple[NodeName, ...],
     if wish and wish not in avoid and usable(turn, wish) and has_room(turn, wish, slots):
         return wish
     fit = []
-    for node in state.nodes.values():
-        name = node.name
+    for name, node in state.nodes.items():
         if name not in avoid and usable(turn, name):
             used = state.used.get(name, 0) + quarantined(state, name)
             if used + slots <= node.capacity:
@@ -82,6 +81,9 @@ def press(turn: Turn, slots: int, wish: NodeName) -> None:
     turn.wake(turn.now)
 
 
+REMOTE_TIERS = Tier.REMOTE_DRAM
+
+
 def tier_wish(tier: Tier) -> Tier:
     """Stores are asked for by name; a wish for their tier at a node means its slowest local one."""
-    return Tier.SSD if tier in (Tier.REMOTE_DRAM, Tier.REMOTE_SSD) else tier
+    return Tier.SSD if tier >= REMOTE_TIERS else tier

@@ -13,6 +13,12 @@ from .state import Copy, DirectoryConfig, Group
 from .table import On
 from .turn import Turn
 
+# Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
+WRITING = State.WRITING
+INCOMING, AUTHORITATIVE = Role.INCOMING, Role.AUTHORITATIVE
+HOLDKIND_PIN = HoldKind.PIN
+ON_CREATE = On.CREATE
+
 
 def create(turn: Turn, session: SessionId, hold: HoldId, body: Create) -> ItemAnswer:
     """Reserve room and become the writer; or join the writer there is; or pin what exists (rule 3)."""
@@ -53,7 +59,7 @@ def check_spec(config: DirectoryConfig, spec: Spec) -> Refusal | None:
 def _joined_or_exists(turn: Turn, hold: HoldId, body: Create, group: Group) -> ItemAnswer | None:
     """The answer when the group is being written, brought, or readable; None when it has to be written anew."""
     state = turn.state
-    if group.state is State.WRITING:
+    if group.state is WRITING:
         return Joined(group.id, group.target, turn.revision)
     if group.state not in table.READABLE:
         return None
@@ -65,7 +71,7 @@ def _joined_or_exists(turn: Turn, hold: HoldId, body: Create, group: Group) -> I
         if refusal is not None:
             return Refused(refusal, turn.revision)
         return Exists(group.id, reading.route(turn, group, copy), hold, turn.revision)
-    if not any(copy.role is Role.AUTHORITATIVE for copy in copies):
+    if not any(copy.role is AUTHORITATIVE for copy in copies):
         return Joined(group.id, group.target, turn.revision)
     return None
 
@@ -93,20 +99,20 @@ def _reserve(turn: Turn, session: SessionId, hold: HoldId, body: Create, group: 
     record = state.nodes[node]
     copy_id = CopyId(state.meta.shard, revision, 0)
     copy = Copy(
-        copy_id, node, False, capacity.tier_wish(body.tier), Role.INCOMING, slots, record.incarnation, turn.now + write_ms
+        copy_id, node, False, capacity.tier_wish(body.tier), INCOMING, slots, record.incarnation, turn.now + write_ms
     )
     if group is None:
         blank = Group(spec.group, spec)
     else:
         unindex(state, group)
         blank = Group(group.id, spec, group.state, group.epoch, group.version, group.reason, group.manifest, group.target)
-    row = table.TABLE[(blank.state, On.CREATE, Role.INCOMING)]
+    row = table.TABLE[(blank.state, ON_CREATE, INCOMING)]
     index(state, blank)
     known = Facts(revision, turn.now, writer=session)
     if group is not None:
         known = facts(turn, blank, copy, revision=revision, writer=session)
     change(turn, blank, row, copy, known)
-    holds.take(turn, hold, HoldKind.PIN, spec.group, copy_id, body.request)
+    holds.take(turn, hold, HOLDKIND_PIN, spec.group, copy_id, body.request)
     reading.touch(turn, spec.group)
     return Created(spec.group, copy_id, node, record.address, hold, revision, revision)
 

@@ -93,11 +93,16 @@ class Directory:
         state.nodes.update(tables.get(effects.NODES, {}))
         return state
 
-    def start(self, now: int) -> Ready:
-        """Begin a term: it rises at every start, durably, before anything is said. Leases get their full length again."""
+    def start(self, now: int, claimed: int = 0) -> Ready:
+        """Begin a term: it rises at every start, durably, before anything is said. Leases get their full length again.
+
+        `claimed` is the highest term that was ever claimed at the store (`MetadataStore.term`): a start that died between its
+        claim and its first commit has used up a term that no record tells of.
+        """
         state = self.state
         meta = state.meta
-        state.meta = Meta(meta.store_id, meta.shard, meta.shards, meta.term + 1, meta.revision, meta.clock_ms)
+        term = max(meta.term, claimed) + 1
+        state.meta = Meta(meta.store_id, meta.shard, meta.shards, term, meta.revision, meta.clock_ms)
         state.last_now = now
         for session in state.sessions.values():
             state.session_due[session.id] = meta.clock_ms + session.lease_ms

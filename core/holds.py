@@ -15,7 +15,8 @@ def take(turn: Turn, hold_id: HoldId, kind: HoldKind, group: GroupId, copy: Copy
     """A new live hold. The caller has checked the row's guards and `room_for_hold`."""
     hold = Hold(hold_id, kind, group, copy, request)
     enter(turn.state, hold)
-    turn.took(hold)
+    if turn.holders is not None:
+        turn.took(hold)
     turn.persist.append((effects.HOLDS, hold_id, hold))
 
 

@@ -17,7 +17,11 @@ from .state import Copy, DirectoryState, Group, GroupRecord, Hold
 from .table import On, Row
 from .turn import Turn
 
-UNSETTLED = (State.WRITING, State.MIGRATING_OUT, State.MIGRATING_IN, State.EVICTING, State.EVICTED)
+# Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
+WRITING, LOCAL, MIGRATING_OUT, REMOTE, MIGRATING_IN, EVICTING, EVICTED = State
+AUTHORITATIVE, REPLICA, FREEING = Role.AUTHORITATIVE, Role.REPLICA, Role.FREEING
+
+UNSETTLED = (WRITING, MIGRATING_OUT, MIGRATING_IN, EVICTING, EVICTED)
 NO_COPIES: tuple[Copy, ...] = ()
 
 
@@ -27,7 +31,7 @@ NO_COPIES: tuple[Copy, ...] = ()
 def authority_of(copies: tuple[Copy, ...]) -> Copy | None:
     """The authoritative copy, absent or not."""
     for copy in copies:
-        if copy.role is Role.AUTHORITATIVE:
+        if copy.role is AUTHORITATIVE:
             return copy
     return None
 
@@ -51,12 +55,12 @@ def facts(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
     for copy in copies:
         if copy.id != c.id:
             others += 1
-        if copy.role is Role.AUTHORITATIVE:
+        if copy.role is AUTHORITATIVE:
             authority, absent = copy.id, copy.absent
         if is_readable(copy):
             readable += 1
             readable_pins += state.pinned.get(copy.id, 0)
-            if copy.role is Role.REPLICA and copy.id != c.id and (promote is None or copy.id < promote.id):
+            if copy.role is REPLICA and copy.id != c.id and (promote is None or copy.id < promote.id):
                 promote = copy
     now = turn.now
     values: dict[str, Any] = {
@@ -174,25 +178,30 @@ def _swap(turn: Turn, before: tuple[Copy, ...], after: Group, listed: tuple[Copy
     turn.persist.append((effects.GROUPS, group, GroupRecord(after, listed)))
     turn.touched[group] = None
     if listed is not before:
-        for copy in listed:
-            was = copy_in(before, copy.id)
-            if was is None:
-                _enter(turn, after, copy)
-            elif was is not copy:
-                _changed(turn, after, was, copy)
-        for copy in before:
-            if copy_in(listed, copy.id) is None:
-                _left(turn, copy)
+        _follow(turn, after, before, listed)
     now_in = after.state
-    if (now_in is State.LOCAL or now_in is State.REMOTE) and not after.leaving:
+    if (now_in is LOCAL or now_in is REMOTE) and not after.leaving:
         state.unsettled.pop(group, None)
         return
     state.unsettled[group] = None
-    if now_in is State.EVICTING or now_in is State.EVICTED:
+    if now_in is EVICTING or now_in is EVICTED:
         for hold in turn.holds_on(group):
             lose(turn, hold)
-        if now_in is State.EVICTED:
+        if now_in is EVICTED:
             turn.wake(turn.now)
+
+
+def _follow(turn: Turn, g: Group, before: tuple[Copy, ...], listed: tuple[Copy, ...]) -> None:
+    """Each copy that is new, changed or gone."""
+    for copy in listed:
+        was = copy_in(before, copy.id) if before else None
+        if was is None:
+            _enter(turn, g, copy)
+        elif was is not copy:
+            _changed(turn, was, copy)
+    for copy in before:
+        if copy_in(listed, copy.id) is None:
+            _left(turn, copy)
 
 
 def _enter(turn: Turn, g: Group, copy: Copy) -> None:
@@ -215,15 +224,15 @@ def _enter(turn: Turn, g: Group, copy: Copy) -> None:
     order_making(turn, g, copy)
 
 
-def _changed(turn: Turn, g: Group, was: Copy, copy: Copy) -> None:
+def _changed(turn: Turn, was: Copy, copy: Copy) -> None:
     """A copy in another role, or at another `due`: what waits for it, and what FREEING orders."""
     state = turn.state
     if copy.due:
-        state.timed[copy.id] = g.id
+        state.timed[copy.id] = state.group_of[copy.id]
         turn.wake(copy.due)
     else:
         state.timed.pop(copy.id, None)
-    if copy.role is Role.FREEING and was.role is not Role.FREEING:
+    if copy.role is FREEING and was.role is not FREEING:
         for hold in turn.holds_on(copy.id):
             lose(turn, hold)
         order_freeing(turn, copy)
@@ -345,6 +354,6 @@ def _wake_for(turn: Turn, hold: Hold) -> None:
     if (
         turn.state.strained
         or hold.copy in turn.state.timed
-        or (group is not None and (group.leaving or group.state is State.EVICTED))
+        or (group is not None and (group.leaving or group.state is EVICTED))
     ):
         turn.wake(turn.now)

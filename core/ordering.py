@@ -7,17 +7,21 @@ from .ids import NodeName, Peer, Role, State
 from .state import Copy, DirectoryState, Group
 from .turn import Turn
 
+# Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
+WRITING = State.WRITING
+AUTHORITATIVE = Role.AUTHORITATIVE
+
 
 def order_making(turn: Turn, g: Group, copy: Copy) -> None:
     """Order an INCOMING copy to be made: reserved for its writer, fetched, or spilled to a store by the source's node."""
     state = turn.state
-    if g.state is State.WRITING:
+    if g.state is WRITING:
         session = state.sessions.get(g.writer)
         if session is not None:
             turn.order(copy.node, orders.Reserve(copy.id, g.spec, copy.tier, session.client), copy.id)
         return
     copies = state.copies[g.id]
-    source = next((one for one in copies if one.role is Role.AUTHORITATIVE), None)
+    source = next((one for one in copies if one.role is AUTHORITATIVE), None)
     if source is None or source.absent:
         return
     left_ms = max(1, copy.due - turn.now)

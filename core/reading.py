@@ -13,6 +13,11 @@ from .state import Access, Copy, Group
 from .table import On
 from .turn import Turn
 
+# Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
+AUTHORITATIVE = Role.AUTHORITATIVE
+HOLDKIND_PIN = HoldKind.PIN
+ON_PIN = On.PIN
+
 
 def touch(turn: Turn, group: GroupId) -> None:
     """Note one use: the order of touches is what LRU goes by."""
@@ -39,7 +44,7 @@ def best(readable: list[Copy], near: NodeName) -> Copy:
     first = readable[0]
     if len(readable) == 1:
         return first
-    return min(readable, key=lambda copy: (copy.node != near, copy.store, copy.role is not Role.AUTHORITATIVE, copy.id))
+    return min(readable, key=lambda copy: (copy.node != near, copy.store, copy.role is not AUTHORITATIVE, copy.id))
 
 
 def readable_copy(turn: Turn, group: GroupId, near: NodeName) -> Copy | None:
@@ -64,7 +69,7 @@ def pin(turn: Turn, session: SessionId, hold: HoldId, body: Pin) -> ItemAnswer:
         if wanted is None:
             return Refused(Refusal("StaleCopy", f"{body.copy}", f"{group.state.name}/PIN", "copy_is_readable"), turn.revision)
     known = Facts(turn.revision, turn.now, policy=body.policy)
-    if body.policy is MovePolicy.CANCEL and allowed(turn, group, On.PIN, wanted, known) is None:
+    if body.policy is MovePolicy.CANCEL and allowed(turn, group, ON_PIN, wanted, known) is None:
         group = _without_move(turn, group)
     refusal = pin_copy(turn, hold, group, wanted, known, body.request)
     if refusal is not None:
@@ -82,18 +87,18 @@ def _without_move(turn: Turn, group: Group) -> Group:
 
 
 def _unreadable(turn: Turn, group: Group) -> Refusal:
-    word = table.REFUSES[On.PIN].get(group.state, "Unreadable")
+    word = table.REFUSES[ON_PIN].get(group.state, "Unreadable")
     detail = "" if word != "Unreadable" else f"{group.state.name}, reason {group.reason.name}"
     return Refusal(word, detail, f"{group.state.name}/PIN", "copy_is_readable", "", turn.config.retry_after_ms)
 
 
 def pin_copy(turn: Turn, hold: HoldId, group: Group, copy: Copy, k: Facts, request: str) -> Refusal | None:
     """Take a PIN on one copy through its table row."""
-    refusal = allowed(turn, group, On.PIN, copy, k)
+    refusal = allowed(turn, group, ON_PIN, copy, k)
     if refusal is not None:
         return refusal
     turn.next_revision()
-    holds.take(turn, hold, HoldKind.PIN, group.id, copy.id, request)
+    holds.take(turn, hold, HOLDKIND_PIN, group.id, copy.id, request)
     touch(turn, group.id)
     return None
 

@@ -26,6 +26,11 @@ from .state import Copy, Group, Link, Node, Parts, ScanNote
 from .table import On
 from .turn import Turn
 
+# Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
+WRITING = State.WRITING
+INCOMING, AUTHORITATIVE, REPLICA, RETIRING, FREEING = Role
+ON_SEALED = On.SEALED
+
 
 def report(turn: Turn, event: Report) -> None:
     """Facts of the current incarnation, in order; each is idempotent. Older incarnations have no say (FENCE-1)."""
@@ -67,7 +72,7 @@ def _fact(turn: Turn, node: Node, fact: Fact) -> Refusal | None:
     if isinstance(fact, CopyLost):
         return ends.gone(turn, group, copy, fact.reason)
     assert isinstance(fact, Freed)
-    return ends.gone(turn, group, copy, Reason.NONE if copy.role is Role.FREEING else Reason.LOST)
+    return ends.gone(turn, group, copy, Reason.NONE if copy.role is FREEING else Reason.LOST)
 
 
 def _speaks_for(turn: Turn, node: Node, group: Group, copy: Copy) -> bool:
@@ -80,7 +85,7 @@ def _speaks_for(turn: Turn, node: Node, group: Group, copy: Copy) -> bool:
 def _sealed(turn: Turn, group: Group, copy: Copy, manifest: bytes) -> Refusal | None:
     if not manifest:
         return Refusal("ManifestMismatch", f"{copy.id} was sealed without a manifest hash", guard="manifest_given")
-    return happen(turn, group, On.SEALED, copy, Facts(turn.revision + 1, turn.now, manifest=manifest))
+    return happen(turn, group, ON_SEALED, copy, Facts(turn.revision + 1, turn.now, manifest=manifest))
 
 
 def _tier(turn: Turn, copy: Copy, tier: Tier) -> None:
@@ -154,11 +159,11 @@ def _compare(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
     role = copy.role
     if entry is None:
         if counts:
-            ends.gone(turn, group, copy, Reason.NONE if role is Role.FREEING else Reason.LOST)
+            ends.gone(turn, group, copy, Reason.NONE if role is FREEING else Reason.LOST)
         else:
             _order_again(turn, group, copy)
         return
-    if role is Role.FREEING:
+    if role is FREEING:
         if entry.condition is not Condition.FREEING and counts:
             order_freeing(turn, copy)
         elif entry.condition is not Condition.FREEING:
@@ -167,7 +172,7 @@ def _compare(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
     if entry.condition is Condition.VERIFIED:
         _present(turn, node, group, copy, entry)
         return
-    if role is Role.INCOMING:
+    if role is INCOMING:
         if entry.condition is Condition.FREEING and counts:
             ends.end_incoming(turn, group, copy.id, Reason.FAILED)
         return
@@ -177,13 +182,13 @@ def _compare(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
 
 
 def _present(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryEntry) -> None:
-    if copy.role is Role.INCOMING:
-        if group.state is State.WRITING:
+    if copy.role is INCOMING:
+        if group.state is WRITING:
             _sealed(turn, group, copy, entry.manifest)
         else:
             migration.done(turn, group, copy, entry.manifest)
         return
-    if entry.manifest != group.manifest and copy.role is not Role.RETIRING:
+    if entry.manifest != group.manifest and copy.role is not RETIRING:
         ends.gone(turn, group, copy, Reason.CORRUPT)
         return
     if copy.absent:
@@ -194,9 +199,9 @@ def _present(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
 
 def _order_again(turn: Turn, group: Group, copy: Copy) -> None:
     """The last order about the copy was not taken when the inventory was made: send it again under a new number (rule 7)."""
-    if copy.role is Role.FREEING:
+    if copy.role is FREEING:
         order_freeing(turn, copy)
-    elif copy.role is Role.INCOMING:
+    elif copy.role is INCOMING:
         order_making(turn, group, copy)
 
 
@@ -246,9 +251,9 @@ def _scanned(turn: Turn, node: Node, fact: StoreScanned) -> None:
         copy = copy_in(state.copies[group_id], copy_id)
         if copy is None:
             continue
-        if copy.role is Role.FREEING and state.ordered.get(copy_id, 0) <= fact.number:
+        if copy.role is FREEING and state.ordered.get(copy_id, 0) <= fact.number:
             ends.gone(turn, group, copy, Reason.NONE)
-        elif copy.role is Role.AUTHORITATIVE and group.epoch <= note.revision:
+        elif copy.role is AUTHORITATIVE and group.epoch <= note.revision:
             ends.gone(turn, group, copy, Reason.LOST)
     for copy_id in fact.objects:
         if copy_id.shard != state.meta.shard or copy_id in state.group_of:

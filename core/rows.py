@@ -17,7 +17,16 @@ from attrs import define
 from .ids import NO_COPY, Cause, CopyId, MovePolicy, NodeName, Reason, Role, SessionId, State, Tier
 from .state import Copy, Group
 
-NOWHERE: Final = Copy(NO_COPY, NodeName(""), False, Tier.DRAM, Role.FREEING, 0)
+# Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
+WRITING, LOCAL, MIGRATING_OUT, REMOTE, MIGRATING_IN, EVICTING, EVICTED = State
+INCOMING, AUTHORITATIVE, REPLICA, RETIRING, FREEING = Role
+REASON_NONE = Reason.NONE
+CAUSE_CALLER = Cause.CALLER
+MOVEPOLICY_SOURCE = MovePolicy.SOURCE
+MOVEPOLICY_CANCEL = MovePolicy.CANCEL
+MOVEPOLICY_RECOMPUTE = MovePolicy.RECOMPUTE
+
+NOWHERE: Final = Copy(NO_COPY, NodeName(""), False, Tier.DRAM, FREEING, 0)
 
 
 @define
@@ -41,14 +50,14 @@ class Facts:
     promote: CopyId = NO_COPY
     promote_store: bool = False
     gone: bool = False
-    reason: Reason = Reason.NONE
+    reason: Reason = REASON_NONE
     manifest: bytes = b""
     wanted_epoch: int = 0
     allow_pinned: bool = False
     room: bool = True
     at_target: bool = False
-    policy: MovePolicy = MovePolicy.SOURCE
-    cause: Cause = Cause.CALLER
+    policy: MovePolicy = MOVEPOLICY_SOURCE
+    cause: Cause = CAUSE_CALLER
     authority: CopyId = NO_COPY
     authority_absent: bool = False
     due: int = 0
@@ -66,7 +75,7 @@ def decided(
     k: Facts,
     state: State,
     *,
-    reason: Reason = Reason.NONE,
+    reason: Reason = REASON_NONE,
     target: CopyId = NO_COPY,
     source: CopyId = NO_COPY,
     failures: int = 0,
@@ -74,7 +83,7 @@ def decided(
 ) -> Group:
     """`g` after an ownership or lifecycle decision: new epoch (EPOCH-1), and no move unless said. An accepted evict goes on
     waiting for as long as there is something to evict."""
-    leaving = g.leaving and state is not State.EVICTING and state is not State.EVICTED
+    leaving = g.leaving and state is not EVICTING and state is not EVICTED
     return Group(
         g.id, g.spec, state, k.revision, g.version + 1, reason, g.manifest, target, source, k.cause, leaving, g.writer,
         g.created, failures, move_after or g.move_after,
@@ -96,18 +105,18 @@ def in_role(c: Copy, role: Role, due: int = 0) -> Copy:
 
 def is_readable(c: Copy) -> bool:
     """Readable copies are authoritative or replica, and not absent."""
-    return (c.role is Role.AUTHORITATIVE or c.role is Role.REPLICA) and not c.absent
+    return (c.role is AUTHORITATIVE or c.role is REPLICA) and not c.absent
 
 
 # ---- guards --------------------------------------------------------------------------------------------------
 
 
 def is_target(g: Group, c: Copy, k: Facts) -> bool:
-    return c.role is Role.INCOMING and c.id == g.target
+    return c.role is INCOMING and c.id == g.target
 
 
 def is_incoming(g: Group, c: Copy, k: Facts) -> bool:
-    return c.role is Role.INCOMING
+    return c.role is INCOMING
 
 
 def matches_manifest(g: Group, c: Copy, k: Facts) -> bool:
@@ -136,11 +145,11 @@ def not_being_brought(g: Group, c: Copy, k: Facts) -> bool:
 
 
 def policy_allows_moving(g: Group, c: Copy, k: Facts) -> bool:
-    return k.policy is MovePolicy.SOURCE or k.policy is MovePolicy.CANCEL
+    return k.policy is MOVEPOLICY_SOURCE or k.policy is MOVEPOLICY_CANCEL
 
 
 def not_recompute(g: Group, c: Copy, k: Facts) -> bool:
-    return k.policy is not MovePolicy.RECOMPUTE
+    return k.policy is not MOVEPOLICY_RECOMPUTE
 
 
 def epoch_as_expected(g: Group, c: Copy, k: Facts) -> bool:
@@ -181,11 +190,11 @@ def target_is_node(g: Group, c: Copy, k: Facts) -> bool:
 
 def can_take_over(g: Group, c: Copy, k: Facts) -> bool:
     """RETIRING may go back, FREEING never (finding 6), and what is older than the last `Create` has other bytes."""
-    return (c.role is Role.REPLICA or c.role is Role.RETIRING) and not c.absent and c.id.revision >= g.created
+    return (c.role is REPLICA or c.role is RETIRING) and not c.absent and c.id.revision >= g.created
 
 
 def is_replica(g: Group, c: Copy, k: Facts) -> bool:
-    return c.role is Role.REPLICA
+    return c.role is REPLICA
 
 
 def not_last_readable(g: Group, c: Copy, k: Facts) -> bool:
@@ -201,7 +210,7 @@ def grace_over(g: Group, c: Copy, k: Facts) -> bool:
 
 
 def keeps_bytes(g: Group, c: Copy, k: Facts) -> bool:
-    return c.role in (Role.AUTHORITATIVE, Role.REPLICA, Role.RETIRING)
+    return c.role in (AUTHORITATIVE, REPLICA, RETIRING)
 
 
 def is_absent(g: Group, c: Copy, k: Facts) -> bool:
@@ -218,69 +227,69 @@ def list_empty(g: Group, c: Copy, k: Facts) -> bool:
 def create(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """A new writer; whatever was there is only a list entry from now on."""
     return Group(
-        g.id, g.spec, State.WRITING, k.revision, g.version + 1, Reason.NONE, b"", c.id, NO_COPY, Cause.CALLER, False, k.writer,
+        g.id, g.spec, WRITING, k.revision, g.version + 1, REASON_NONE, b"", c.id, NO_COPY, CAUSE_CALLER, False, k.writer,
         k.revision, 0, 0,
     ), c  # fmt: skip
 
 
 def create_rest(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | None:
     """An absent copy that somebody has re-created never counts as authoritative again (design section 4)."""
-    if o.role is Role.INCOMING:
-        return in_role(o, Role.FREEING)
-    if o.role is Role.AUTHORITATIVE or o.role is Role.REPLICA:
-        return in_role(o, Role.RETIRING, k.now)
+    if o.role is INCOMING:
+        return in_role(o, FREEING)
+    if o.role is AUTHORITATIVE or o.role is REPLICA:
+        return in_role(o, RETIRING, k.now)
     return o
 
 
 def sealed(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """The only way from WRITING to LOCAL (rule 3)."""
     return Group(
-        g.id, g.spec, State.LOCAL, k.revision, g.version + 1, Reason.NONE, k.manifest, NO_COPY, NO_COPY, Cause.CALLER, False,
+        g.id, g.spec, LOCAL, k.revision, g.version + 1, REASON_NONE, k.manifest, NO_COPY, NO_COPY, CAUSE_CALLER, False,
         g.writer, g.created, 0, g.move_after,
-    ), in_role(c, Role.AUTHORITATIVE)  # fmt: skip
+    ), in_role(c, AUTHORITATIVE)  # fmt: skip
 
 
 def write_ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
-    left = None if k.gone else in_role(c, Role.FREEING)
-    state = State.EVICTED if left is None and k.others == 0 else State.EVICTING
+    left = None if k.gone else in_role(c, FREEING)
+    state = EVICTED if left is None and k.others == 0 else EVICTING
     return decided(g, k, state, reason=Reason.WRITE_ENDED), left
 
 
 def move(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
-    state = State.MIGRATING_OUT if g.state is State.LOCAL else State.MIGRATING_IN
+    state = MIGRATING_OUT if g.state is LOCAL else MIGRATING_IN
     return decided(g, k, state, target=c.id, source=k.authority, failures=g.failures), c
 
 
 def adopt(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """The target has the bytes already, as a replica or retiring copy: nothing is copied."""
-    state = State.REMOTE if c.store else State.LOCAL
-    return decided(g, k, state, move_after=k.now + k.backoff_ms), in_role(c, Role.AUTHORITATIVE)
+    state = REMOTE if c.store else LOCAL
+    return decided(g, k, state, move_after=k.now + k.backoff_ms), in_role(c, AUTHORITATIVE)
 
 
 def authority_retires(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | None:
-    return in_role(o, Role.RETIRING, k.grace_due) if o.role is Role.AUTHORITATIVE else o
+    return in_role(o, RETIRING, k.grace_due) if o.role is AUTHORITATIVE else o
 
 
 def move_done(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """The commit point of a move (MOVE-1)."""
-    state = State.REMOTE if c.store else State.LOCAL
-    return decided(g, k, state, move_after=k.now + k.backoff_ms), in_role(c, Role.AUTHORITATIVE)
+    state = REMOTE if c.store else LOCAL
+    return decided(g, k, state, move_after=k.now + k.backoff_ms), in_role(c, AUTHORITATIVE)
 
 
 def replica_done(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
-    return noted(g), in_role(c, Role.REPLICA)
+    return noted(g), in_role(c, REPLICA)
 
 
 def move_ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """Every abort path: back to the state before at a higher epoch. If the source was lost meanwhile, a replica that has come
     since is promoted, or the loss is said."""
-    left = None if k.gone else in_role(c, Role.FREEING)
+    left = None if k.gone else in_role(c, FREEING)
     if k.authority == NO_COPY and k.promote != NO_COPY:
-        return decided(g, k, State.REMOTE if k.promote_store else State.LOCAL, failures=g.failures + 1), left
+        return decided(g, k, REMOTE if k.promote_store else LOCAL, failures=g.failures + 1), left
     if k.authority == NO_COPY:
-        state = State.EVICTED if left is None and k.others == 0 else State.EVICTING
+        state = EVICTED if left is None and k.others == 0 else EVICTING
         return decided(g, k, state, reason=Reason.LOST), left
-    state = State.LOCAL if g.state is State.MIGRATING_OUT else State.REMOTE
+    state = LOCAL if g.state is MIGRATING_OUT else REMOTE
     return decided(g, k, state, failures=g.failures + 1, move_after=k.now + k.backoff_ms), left
 
 
@@ -288,12 +297,12 @@ def move_ended_rest(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | 
     if k.authority != NO_COPY:
         return o
     if k.promote != NO_COPY:
-        return in_role(o, Role.AUTHORITATIVE) if o.id == k.promote else o
+        return in_role(o, AUTHORITATIVE) if o.id == k.promote else o
     return create_rest(g, c, o, held, k)
 
 
 def replica_ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
-    return noted(g), None if k.gone else in_role(c, Role.FREEING)
+    return noted(g), None if k.gone else in_role(c, FREEING)
 
 
 def leave(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
@@ -305,47 +314,47 @@ def leave(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
 
 def evict(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """`others` counts the copies that stay in the list (the absent ones without pins leave at once)."""
-    state = State.EVICTING if k.others else State.EVICTED
+    state = EVICTING if k.others else EVICTED
     return decided(g, k, state, reason=k.reason), c
 
 
 def evict_rest(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | None:
     if held:
-        return in_role(o, Role.RETIRING, k.now)
-    return None if o.absent else in_role(o, Role.FREEING)
+        return in_role(o, RETIRING, k.now)
+    return None if o.absent else in_role(o, FREEING)
 
 
 def due(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """A retiring copy may go: FREEING, which is final. An absent one leaves; its node is told when it returns."""
-    left = None if c.absent else in_role(c, Role.FREEING)
-    if left is None and k.others == 0 and g.state is State.EVICTING:
-        return decided(g, k, State.EVICTED, reason=g.reason), left
+    left = None if c.absent else in_role(c, FREEING)
+    if left is None and k.others == 0 and g.state is EVICTING:
+        return decided(g, k, EVICTED, reason=g.reason), left
     return noted(g), left
 
 
 def spare_gone(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """A copy that was not authoritative has left."""
-    if g.state is State.EVICTING and k.others == 0:
-        return decided(g, k, State.EVICTED, reason=g.reason), None
+    if g.state is EVICTING and k.others == 0:
+        return decided(g, k, EVICTED, reason=g.reason), None
     return noted(g), None
 
 
 def authority_gone(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """The authoritative copy is lost: a replica is promoted and a move aborts; else a move goes on alone; else LOST."""
     if k.promote != NO_COPY:
-        state = State.REMOTE if k.promote_store else State.LOCAL
+        state = REMOTE if k.promote_store else LOCAL
         return decided(g, k, state, failures=g.failures), None
     if g.target != NO_COPY:
         return decided(g, k, g.state, target=g.target, failures=g.failures), None
-    state = State.EVICTING if k.others else State.EVICTED
+    state = EVICTING if k.others else EVICTED
     return decided(g, k, state, reason=Reason.LOST), None
 
 
 def authority_gone_rest(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | None:
     if k.promote != NO_COPY:
         if o.id == k.promote:
-            return in_role(o, Role.AUTHORITATIVE)
-        return in_role(o, Role.FREEING) if o.id == g.target else o
+            return in_role(o, AUTHORITATIVE)
+        return in_role(o, FREEING) if o.id == g.target else o
     if g.target != NO_COPY:
         return o
     return create_rest(g, c, o, held, k)
@@ -358,9 +367,9 @@ def lapse(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
 
 def come_back(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     """Present and verified in a new incarnation: it counts again, at a new epoch where it is authoritative."""
-    back = Copy(c.id, c.node, c.store, c.tier, c.role, c.slots, k.incarnation, k.now if c.role is Role.RETIRING else 0, False)
+    back = Copy(c.id, c.node, c.store, c.tier, c.role, c.slots, k.incarnation, k.now if c.role is RETIRING else 0, False)
     after = noted(g)
-    if c.role is Role.AUTHORITATIVE:
+    if c.role is AUTHORITATIVE:
         after.epoch = k.revision
     return after, back
 
@@ -370,7 +379,7 @@ def replicate(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
 
 
 def drop_replica(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
-    return noted(g), in_role(c, Role.RETIRING, k.grace_due)
+    return noted(g), in_role(c, RETIRING, k.grace_due)
 
 
 def unchanged(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:

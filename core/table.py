@@ -233,11 +233,14 @@ REFUSES: Final[dict[On, dict[State, str]]] = {
 """The refusal of each pair that has no row for the copy's role."""
 
 
+_INCOMING, _REPLICA, _COPY_DONE, _ENDED = Role.INCOMING, Role.REPLICA, On.COPY_DONE, On.ENDED
+
+
 def find(g: Group, on: On, c: Copy) -> Row | None:
     """The row for `on` happening to `c` of `g`, or None: it is refused by `REFUSES`."""
     role = c.role
-    if role is Role.INCOMING and (on is On.COPY_DONE or on is On.ENDED) and c.id != g.target:
-        role = Role.REPLICA
+    if role is _INCOMING and (on is _COPY_DONE or on is _ENDED) and c.id != g.target:
+        role = _REPLICA
     return TABLE.get((g.state, on, role))
 
 

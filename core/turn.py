@@ -23,7 +23,7 @@ class Turn:
     touched: dict[GroupId, None] = field(factory=dict)
     """Groups whose record changed: their local invariants are checked, and their waiters answered, at the end of the step."""
     revision: int = 0
-    _holders: dict[CopyId | GroupId, list[HoldId]] | None = None
+    holders: dict[CopyId | GroupId, list[HoldId]] | None = None
 
     def next_revision(self) -> int:
         """The revision of a change that is being made now."""
@@ -55,8 +55,8 @@ class Turn:
 
     def took(self, hold: Hold) -> None:
         """A hold that was taken in this step is found by `holds_on` too."""
-        if self._holders is not None:
-            self._holders.setdefault(hold.group if hold.copy == NO_COPY else hold.copy, []).append(hold.id)
+        if self.holders is not None:
+            self.holders.setdefault(hold.group if hold.copy == NO_COPY else hold.copy, []).append(hold.id)
 
     def holds_on(self, place: CopyId | GroupId) -> tuple[HoldId, ...]:
         """The live holds on a copy (PIN) or group (REF), in order. Counted in the state, looked up only here: losses, refusals
@@ -64,10 +64,10 @@ class Turn:
         state = self.state
         if place not in state.pinned and place not in state.referred:
             return ()
-        if self._holders is None:
+        if self.holders is None:
             holders: dict[CopyId | GroupId, list[HoldId]] = {}
             for hold in state.holds.values():
                 holders.setdefault(hold.group if hold.copy == NO_COPY else hold.copy, []).append(hold.id)
-            self._holders = holders
-        found = [hold for hold in self._holders.get(place, ()) if hold in state.holds and not state.holds[hold].lost]
+            self.holders = holders
+        found = [hold for hold in self.holders.get(place, ()) if hold in state.holds and not state.holds[hold].lost]
         return tuple(sorted(found))
