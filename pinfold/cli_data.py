@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from .backends.checksums import NAMES, checksums
+from .backends.checksums import NAMES, checksum, checksums
+from .backends.tier import TierRefused
 from .cli_calls import Caller, refused
 from .cli_shared import DURATION, GROUP, SIZE, Given, pass_given, plain, shared
 from .core import answers, calls, commands
@@ -59,6 +60,10 @@ def put(given: Given, /, source: BinaryIO, **options: Any) -> None:
     group_blocks = options.pop("group_blocks") or own.node_limits["group_slots"]
     layout = Layout(options.pop("dtype"), (), "C", options.pop("block_bytes"), options.pop("checksum"))
     done: list[dict[str, Any]] = []
+    try:
+        checksum(layout.checksum)
+    except TierRefused as error:
+        raise click.UsageError(str(error)) from None
     with Caller(given) as caller:
         for spec, blocks in _groups(source, layout, group_blocks, options):
             op = calls.PutGroup(

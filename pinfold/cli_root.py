@@ -15,6 +15,7 @@ from . import __version__
 from .cli_shared import Given, code_of, reason_of, sentence_of, shared, tell_error
 from .core.errors import InvariantViolation, PinfoldError
 from .serving import stdout_is_gone
+from .transport.base import MisuseError
 
 MODULES: Final = {
     "cli_serve": ("up", "directory", "node"),
@@ -77,8 +78,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return tell_error(given, error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return tell_error(given, "interrupted", 1)
-    except InvariantViolation:
-        raise
+    except (InvariantViolation, MisuseError):
+        raise  # bugs of ours keep their traceback
     except PinfoldError as error:
         return tell_error(given, sentence_of(error), code_of(error), reason_of(error))
     except BrokenPipeError:

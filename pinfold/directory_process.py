@@ -118,6 +118,7 @@ class DirectoryProcess:
     def _begin(self, store: MetadataStore, wire: PolledWire) -> None:
         """Start a term from what `store` has. Its first words leave after they are durable (DUR-1)."""
         self._store = store
+        self._wire = wire
         own = self.settings.directory
         tables = store.load()
         if tables.get(META):
@@ -186,7 +187,7 @@ class DirectoryProcess:
             self.log.debug("cannot reach", peer=peer.peer)
         for problem in wire.take_problems():
             self._count(f"problem_{problem.kind}")
-            self.log.warning("refused a message", peer=problem.peer, problem=problem.kind, detail=problem.detail)
+            self.log.sparse(problem.kind, "refused a message", peer=problem.peer, detail=problem.detail)
         now = clock_ms()
         for _ in range(min(len(self._inbox), self.settings.directory.batch_max)):
             source, message = self._inbox.popleft()
@@ -195,8 +196,16 @@ class DirectoryProcess:
         if alarm is not None and alarm <= now:
             self._note(events.Tick(), self._driver.handle(events.Tick(), now))
         if self._driver.holding:
-            self._driver.flush()
-            self._count("flushes")
+            self._flush()
+
+    def _flush(self) -> None:
+        """One commit for all that was stepped, and how long it took."""
+        begun = time.perf_counter_ns()
+        self._driver.flush()
+        took_us = (time.perf_counter_ns() - begun) // 1_000
+        self._count("flushes")
+        self._count("flush_us", took_us)
+        self.counters["flush_us_max"] = max(self.counters.get("flush_us_max", 0), took_us)
 
     def _read(self, wire: ServerWire, wait_ms: int, ending: Ending) -> None:
         """Take what has arrived, as far as there is room; more stays in the sockets and holds its senders up."""
@@ -234,6 +243,7 @@ class DirectoryProcess:
         return answers.Told(meta.shard, meta.term, meta.revision, message.token, refused)
 
     def _take(self, source: Peer, message: Any, now: int) -> None:
+        self._count("inputs")
         if type(message) not in TAKES:
             self._drop(source, message, "is not for a directory")
         elif getattr(message, "client", source) != source:
@@ -245,23 +255,24 @@ class DirectoryProcess:
 
     def _drop(self, source: Peer, message: Any, why: str) -> None:
         self._count("dropped")
-        self.log.warning("dropped a message", why=why, **(fields_of(message) | {"peer": source}))
+        self.log.sparse(type(message).__name__, "dropped a message", why=why, peer=source)
 
     def _with_counters(self, ready: Ready) -> Ready:
-        """Status tells what the process counts, too. The machine's own state is not touched."""
+        """Status tells what the process and its wire count, too. The machine's own state is not touched."""
         replies = []
         for reply in ready.reply:
             told = reply.message
             if isinstance(told, answers.Told) and isinstance(told.answer, answers.StatusReport):
                 mine = tuple((f"process.{name}", value) for name, value in self.counters.items())
+                mine += tuple((f"wire.{name}", value) for name, value in self._wire.counters.as_dict().items())
                 told = evolve(told, answer=evolve(told.answer, counters=tuple(sorted(told.answer.counters + mine))))
             replies.append(Reply(reply.target, told))
         return evolve(ready, reply=tuple(replies))
 
     # ---- what is told ----------------------------------------------------------------------------------------
 
-    def _count(self, name: str) -> None:
-        self.counters[name] = self.counters.get(name, 0) + 1
+    def _count(self, name: str, by: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + by
 
     def _note(self, event: Any, ready: Ready) -> None:
         for table, _, record in ready.persist:

@@ -29,6 +29,10 @@ WORDS: Final = (
 )  # fmt: skip
 """The fields with one meaning, in the order in which a line shows them."""
 
+SPARSE_MAX: Final = 10
+SPARSE_S: Final = 60.0
+"""What a peer can cause at will is told so often in so many seconds; then only how often it was."""
+
 TEXT_MAX: Final = 512
 """Characters of one value; what comes from a peer must not fill a disk."""
 
@@ -57,10 +61,11 @@ class Log:
     form: str = "human"
     stream: TextIO = field(factory=lambda: sys.stderr)
     bound: dict[str, Any] = field(factory=dict)
+    _told: dict[tuple[str, str], tuple[float, int]] = field(factory=dict)
 
     def bind(self, **fields: Any) -> Log:
         """A log whose lines all have these fields too."""
-        return Log(self.process, self.threshold, self.form, self.stream, self.bound | fields)
+        return Log(self.process, self.threshold, self.form, self.stream, self.bound | fields, self._told)
 
     def enabled(self, level: str) -> bool:
         """Whether a line of this level would be told; for fields that are dear to make."""
@@ -77,6 +82,18 @@ class Log:
 
     def error(self, event: str, **fields: Any) -> None:
         self.tell("error", event, fields)
+
+    def sparse(self, kind: str, event: str, **fields: Any) -> None:
+        """A warning about something that a peer can cause at will; `kind` is what is counted, together with the event."""
+        now = time.monotonic()
+        began, count = self._told.get((event, kind), (now, 0))
+        if now - began >= SPARSE_S:
+            if count > SPARSE_MAX:
+                self.warning("and more of the same", said=event, kind=kind, count=count - SPARSE_MAX)
+            began, count = now, 0
+        self._told[(event, kind)] = began, count + 1
+        if count < SPARSE_MAX:
+            self.warning(event, kind=kind, **fields)
 
     def tell(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if LEVELS[level] < self.threshold:

@@ -140,7 +140,7 @@ class NodeProcess:
         for unreachable in wire.unreachable():
             self._step(unreachable)
         for problem in wire.take_problems():
-            self.log.warning("refused a message", peer=problem.peer, problem=problem.kind, detail=problem.detail)
+            self.log.sparse(problem.kind, "refused a message", peer=problem.peer, detail=problem.detail)
         self._finish(bytework)
         if self._driver.alarm is not None and self._driver.alarm <= clock_ms():
             self._step(events.Tick())
@@ -165,7 +165,7 @@ class NodeProcess:
         else:
             self._step(message)
             return
-        self.log.warning("dropped a message", why=why, **(fields_of(message) | {"peer": source}))
+        self.log.sparse(type(message).__name__, "dropped a message", why=why, peer=source)
 
     def _step(self, event: Any) -> None:
         ready = self._driver.handle(event, clock_ms())

@@ -16,7 +16,7 @@ WAIT_S = 20.0
 
 FAST = {
     "node.dram": "256KiB", "node.ssd": "1MiB", "node.heartbeat": "200ms", "node.inventory": "1s", "node.register": "100ms",
-    "directory.node_lease": "1s", "directory.repair": "500ms", "directory.grace": "100ms", "client.timeout": "15s",
+    "directory.node_lease": "2s", "directory.repair": "500ms", "directory.grace": "100ms", "client.timeout": "15s",
     "logging.form": "json",
 }  # fmt: skip
 

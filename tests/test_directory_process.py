@@ -16,6 +16,7 @@ from pinfold.core.ids import NO_COPY, CopyId, GroupId, NodeName, Peer, SessionId
 from pinfold.core.state import RECORD_TYPES
 from pinfold.directory_process import RESTART_PAUSE_MS, DirectoryProcess, is_reserved
 from pinfold.logs import make_log
+from pinfold.transport.base import Counters
 
 A = Peer("client/a")
 GROUP = GroupId(bytes(16))
@@ -33,6 +34,7 @@ class FakeWire:
         self.closed = 0
         self.ready_fds: tuple[int, ...] = ()
         self.address = Peer("tcp://127.0.0.1:1")
+        self.counters = Counters()
         self._on_turn = on_turn
         self._empty = False
 
@@ -152,6 +154,9 @@ def test_status_tells_what_the_process_counts() -> None:
     _, wire, _, _ = serve([[opening()], [(A, commands.Status(A, "s"))]])
     report = wire.sent[-1][1].answer
     assert ("process.flushes", 1) in report.counters
+    assert ("process.inputs", 2) in report.counters
+    assert ("wire.received", 0) in report.counters
+    assert list(report.counters) == sorted(report.counters)
 
 
 # ---- too much to do ------------------------------------------------------------------------------------------

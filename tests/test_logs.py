@@ -9,7 +9,7 @@ from pinfold.core import answers, requests
 from pinfold.core.commands import Command, Pin
 from pinfold.core.errors import Refusal
 from pinfold.core.ids import CopyId, GroupId, HoldId, NodeName, Peer, SessionId, Tier
-from pinfold.logs import TEXT_MAX, WORDS, Log, fields_of, make_log
+from pinfold.logs import SPARSE_MAX, TEXT_MAX, WORDS, Log, fields_of, make_log
 
 GROUP = GroupId(bytes(range(16)))
 COPY = CopyId(0, 7, 1)
@@ -52,6 +52,17 @@ def test_a_closed_stream_ends_nothing() -> None:
     stream.close()
     log.info("nobody hears")
     log.info("still nobody")
+
+
+def test_what_a_peer_can_cause_at_will_does_not_fill_the_log() -> None:
+    stream, log = lines("json")
+    for number in range(1_000):
+        log.sparse("BadBytes", "refused a message", number=number)
+        log.bind(term=2).sparse("BadBytes", "refused a message", number=number)
+    log.sparse("Oversize", "refused a message")
+    said = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert len(said) == SPARSE_MAX + 1
+    assert said[-1]["kind"] == "Oversize"
 
 
 def test_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
