@@ -6,10 +6,10 @@ import pytest
 
 from pinfold.core import commands as c
 from pinfold.core import orders, reports
-from pinfold.core.ids import CopyId, NodeName, Reason, Role, State, Tier
+from pinfold.core.ids import CopyId, Reason, Role, State, Tier
 from pinfold.core.reports import Condition, Inventory
 
-from .directory_world import MANIFEST, N1, N2, OTHER_MANIFEST, STORE, World, entry, id_of
+from .directory_world import MANIFEST, N1, N2, OTHER_MANIFEST, World, entry, id_of
 
 
 @pytest.fixture
@@ -134,15 +134,21 @@ def test_absence_that_counts_ends_what_was_coming(world: World) -> None:
     world.refused(c.Unpin(created.hold), "HoldLost")
 
 
-@pytest.mark.parametrize("condition", [Condition.RESERVED, Condition.FREEING])
-def test_a_readable_copy_that_its_node_has_not_verified_is_lost_and_freed(world: World, condition: Condition) -> None:
+def test_a_readable_copy_that_its_node_is_freeing_is_lost(world: World) -> None:
     copy = world.put("A")
-    world.inventory(N1, [entry(copy, condition)], number=0)
+    world.inventory(N1, [entry(copy, Condition.FREEING)], number=0)
     assert world.role(copy) is Role.AUTHORITATIVE, "taken before the order that made it"
-    world.inventory(N1, [entry(copy, condition)])
+    world.inventory(N1, [entry(copy, Condition.FREEING)])
     assert world.role(copy) is None
-    freed = [orders.Free(copy)] if condition is Condition.RESERVED else []
-    assert world.orders(orders.Free, N1) == freed
+    assert world.orders(orders.Free, N1) == []
+
+
+def test_an_inventory_from_before_the_verification_loses_nothing(world: World) -> None:
+    """The report of the verification has overtaken it: no order has come in between, so no number tells."""
+    copy = world.put("A")
+    world.inventory(N1, [entry(copy, Condition.RESERVED)])
+    assert world.role(copy) is Role.AUTHORITATIVE
+    assert world.orders(orders.Free, N1) == []
 
 
 def test_a_reserved_copy_is_what_a_copy_in_the_making_looks_like(world: World) -> None:
@@ -268,130 +274,3 @@ def test_a_stored_backup_of_before_meets_a_copy_of_after_and_frees_nothing() -> 
     world.inventory(N1, [entry(copy)])
     assert world.state.halted
     assert world.orders(orders.Free) == []
-
-
-# ---- remote stores -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def remote() -> World:
-    """Group A lies in the store, and a scan has been ordered of its steward, n1."""
-    world = World(N1, N2, stores=10, scan_ms=5_000, repair_ms=1_000)
-    copy = world.put("A")
-    world.moved("A", STORE)
-    world.advance(600)
-    world.freed(copy)
-    world.advance(5_500)
-    return world
-
-
-def scan(world: World, *objects: CopyId, node: NodeName = N1, term: int = 0, number: int = 0) -> None:
-    last = world.state.scans[STORE]
-    fact = reports.StoreScanned(STORE, term or world.state.meta.term, number or last.number, objects)
-    world.report(node, fact)
-
-
-def stored(world: World) -> CopyId:
-    (copy,) = world.state.copies[id_of("A")]
-    return copy.id
-
-
-def test_a_scan_is_ordered_of_one_steward_from_time_to_time(remote: World) -> None:
-    scans = len(remote.orders(orders.Scan))
-    assert len(remote.orders(orders.Scan, N1)) == scans
-    scan(remote, stored(remote))
-    remote.advance(4_000)
-    assert len(remote.orders(orders.Scan)) == scans, "the interval, not the answer, decides"
-    remote.advance(2_000)
-    assert len(remote.orders(orders.Scan)) == scans + 1
-
-
-def test_an_object_in_no_record_that_is_older_than_the_scan_is_garbage(remote: World) -> None:
-    stray = CopyId(0, 2, 0)
-    scan(remote, stored(remote), stray)
-    assert remote.orders(orders.FreeObject)[-1] == orders.FreeObject(stray, STORE)
-    assert remote.is_in("A", State.REMOTE)
-
-
-def test_an_object_that_is_younger_than_the_scan_is_not_touched(remote: World) -> None:
-    """A write that began after the scan: its record may not be in our hands yet, or already gone."""
-    number, revision = remote.state.scans[STORE].number, remote.state.scans[STORE].revision
-    remote.put("B")
-    young = CopyId(0, revision + 1, 0)
-    before = len(remote.orders(orders.FreeObject))
-    scan(remote, stored(remote), young, number=number)
-    assert len(remote.orders(orders.FreeObject)) == before
-
-
-def test_an_object_newer_than_the_directory_stops_it(remote: World) -> None:
-    scan(remote, CopyId(0, remote.state.meta.revision + 1, 0))
-    assert remote.state.halted.startswith("StoreRegressed")
-
-
-def test_an_object_that_is_missing_from_a_scan_is_lost(remote: World) -> None:
-    scan(remote)
-    assert remote.group("A").reason is Reason.LOST
-
-
-def test_an_object_that_was_stored_after_the_scan_was_ordered_is_not_lost_by_it(remote: World) -> None:
-    remote.put("B")
-    later = remote.moved("B", STORE)
-    scan(remote, stored(remote))
-    assert remote.role(later) is Role.AUTHORITATIVE
-
-
-def test_a_freed_object_that_is_missing_from_a_scan_has_gone(remote: World) -> None:
-    copy = stored(remote)
-    remote.do(c.Evict(id_of("A")))
-    scan(remote)
-    assert remote.role(copy) is Role.FREEING, "its Free is younger than the scan"
-    scans = len(remote.orders(orders.Scan))
-    while len(remote.orders(orders.Scan)) == scans:
-        remote.advance(500)
-    scan(remote)
-    assert remote.role(copy) is None
-
-
-@pytest.mark.parametrize("late", ["number", "term", "node", "second", "store"])
-def test_a_scan_that_is_not_the_one_ordered_last_counts_for_nothing(remote: World, late: str) -> None:
-    """The same number means another order in another term or at another steward: a listing of before must not be read as one
-    of after."""
-    copy = stored(remote)
-    if late == "number":
-        scan(remote, number=remote.state.scans[STORE].number - 1)
-    elif late == "term":
-        remote.restart()
-        for name in (N1, N2):
-            remote.beat(name, 0)
-            remote.inventory(name)
-        remote.tick(1)
-        assert remote.state.scans[STORE].node == N1
-        scan(remote, term=1)
-    elif late == "node":
-        scan(remote, node=N2)
-    elif late == "second":
-        scan(remote, copy)
-        scan(remote)
-    else:
-        remote.report(N1, reports.StoreScanned(N2, 1, 1, ()))
-    assert remote.role(copy) is Role.AUTHORITATIVE
-    assert remote.counter("stale_scans") == 1
-
-
-def test_the_order_to_free_an_object_is_repeated_until_it_has_gone(remote: World) -> None:
-    copy = stored(remote)
-    remote.do(c.Evict(id_of("A")))
-    before = len(remote.orders(orders.FreeObject))
-    remote.advance(3_000)
-    assert len(remote.orders(orders.FreeObject)) >= before + 2
-    remote.report(N1, reports.Freed(copy))
-    assert remote.is_in("A", State.EVICTED)
-
-
-def test_another_steward_takes_over_when_the_first_lapses(remote: World) -> None:
-    copy = stored(remote)
-    remote.lapse(N1)
-    remote.do(c.Evict(id_of("A")))
-    assert remote.orders(orders.FreeObject, N2) == [orders.FreeObject(copy, STORE)]
-    remote.report(N2, reports.Freed(copy))
-    assert remote.role(copy) is None

@@ -15,10 +15,10 @@ from pinfold.core import effects, ledger, rows
 from pinfold.core.directory import Directory
 from pinfold.core.errors import REFUSALS, InvariantViolation
 from pinfold.core.ids import Role, State
-from pinfold.core.ledger import Turn
 from pinfold.core.rows import NOWHERE
 from pinfold.core.state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Meta
 from pinfold.core.table import MOVING, READABLE, REFUSES, ROWS, TABLE, Guard, On, Row, find, refusal_of
+from pinfold.core.turn import Turn
 
 from . import oracle
 from .oracle import ELSE, HERE, NOW, REVISION, SETTERS, SPARE, Case, Oracle
