@@ -323,3 +323,24 @@ def test_a_wish_for_a_remote_tier_at_a_node_means_its_slowest_local_one(world: W
 
 def test_holds_of_create_are_numbered_by_the_command(world: World) -> None:
     assert world.create("A").hold == HoldId(world.session, 1, 0)
+
+
+def test_a_group_that_no_node_takes_is_too_large_at_create_not_at_its_first_write() -> None:
+    """A node that can't hold the group in one tier refuses the reserve; the writer would learn of it by a strange refusal."""
+    world = World(N1, capacity=64)
+    world.register(N1, "b2", capacity=64, group_slots=4)
+    world.inventory(N1)
+    refusal = world.refused(c.Create(spec_of("A", 5), N1), "TooLarge")
+    assert refusal.guard == "group_slots"
+    assert world.create("B", N1, 4).node == N1
+
+
+def test_a_group_goes_to_the_node_that_takes_it() -> None:
+    world = World(N1, N2, capacity=64)
+    world.register(N1, "b2", capacity=64, group_slots=4)
+    world.inventory(N1)
+    created = world.create("A", N1, 5)
+    assert created.node == N2
+    world.sealed(created.copy)
+    world.do(c.Unpin(created.hold))
+    assert world.refused(c.Move(spec_of("A", 5).group, N1), "TooLarge").guard == "group_slots"

@@ -268,7 +268,8 @@ def test_pressure_from_a_refused_create_evicts_only_what_is_needed() -> None:
 def test_what_never_fits_makes_nobody_go() -> None:
     world = World(N1, capacity=4, high=1000, low=1000)
     world.put("A")
-    world.refused(c.Create(spec_of("B", 9), N1), "NoSpace")
+    refusal = world.refused(c.Create(spec_of("B", 9), N1), "TooLarge")
+    assert refusal.guard == "group_slots"
     world.tick()
     assert gone(world, "A") == ""
 

@@ -19,7 +19,7 @@ def test_a_node_registers_until_it_is_heard_with_growing_intervals() -> None:
     world = NodeWorld()
     world.tick()
     assert world.messages(Register) == [
-        Register(N1, "b1", "node/n1", 9, world.node_fills(), (NodeName("s1"),)),
+        Register(N1, "b1", "node/n1", 9, world.node_fills(), (NodeName("s1"),), 4),
     ]  # fmt: skip
     alarms = []
     for _ in range(7):
