@@ -7,9 +7,10 @@ or a move without room is refused and leaves `pressure`, a note that is no fact;
 from __future__ import annotations
 
 from . import placement
+from .errors import Refusal
 from .ids import NodeName, Tier
 from .placement import PlaceView
-from .state import DirectoryState
+from .state import DirectoryState, Node
 from .turn import Turn
 
 
@@ -45,6 +46,19 @@ def usable(turn: Turn, node: NodeName) -> bool:
     return link is not None and link.ready
 
 
+def takes(node: Node, slots: int) -> bool:
+    """Would the node ever take a group of so many slots: is it empty enough when empty, and not too large for one tier?"""
+    return slots <= node.capacity and (node.group_slots == 0 or slots <= node.group_slots)
+
+
+def too_large(turn: Turn, slots: int, place: NodeName) -> Refusal | None:
+    """A group that `place` (or, for "", every registered node) would not even take when empty; waiting for room is in vain."""
+    nodes = [node for node in turn.state.nodes.values() if place in ("", node.name)]
+    if not nodes or any(takes(node, slots) for node in nodes):
+        return None
+    return Refusal("TooLarge", f"{place or 'every node'} is too small for a group of {slots} slots", guard="group_slots")
+
+
 def has_room(turn: Turn, place: NodeName, slots: int) -> bool:
     state = turn.state
     return state.used.get(place, 0) + quarantined(state, place) + slots <= capacity_of(turn, place)
@@ -53,13 +67,13 @@ def has_room(turn: Turn, place: NodeName, slots: int) -> bool:
 def choose(turn: Turn, slots: int, wish: NodeName, prefer: tuple[NodeName, ...], avoid: tuple[NodeName, ...] = ()) -> NodeName:
     """The node for a new copy, "" when nobody has room. Pure but for the counter that turns round robin."""
     state, config = turn.state, turn.config
-    if wish and wish not in avoid and usable(turn, wish) and has_room(turn, wish, slots):
+    if wish and wish not in avoid and usable(turn, wish) and takes(state.nodes[wish], slots) and has_room(turn, wish, slots):
         return wish
     fit = []
     for name, node in state.nodes.items():
         if name not in avoid and usable(turn, name):
             used = state.used.get(name, 0) + quarantined(state, name)
-            if used + slots <= node.capacity:
+            if used + slots <= node.capacity and takes(node, slots):
                 fit.append((node, used))
     if len(fit) <= 1:
         return fit[0][0].name if fit else NodeName("")
@@ -73,7 +87,7 @@ def press(turn: Turn, slots: int, wish: NodeName) -> None:
     state = turn.state
     place = wish if is_store(turn, wish) or (usable(turn, wish) and capacity_of(turn, wish) >= slots) else NodeName("")
     if not place:
-        open_nodes = [node for node in state.nodes.values() if usable(turn, node.name) and node.capacity >= slots]
+        open_nodes = [node for node in state.nodes.values() if usable(turn, node.name) and takes(node, slots)]
         if not open_nodes:
             return
         place = min(open_nodes, key=lambda node: (state.used.get(node.name, 0) * 1000 // max(1, node.capacity), node.name)).name

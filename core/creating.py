@@ -81,6 +81,9 @@ def _reserve(turn: Turn, session: SessionId, hold: HoldId, body: Create, group: 
     slots = len(spec.sizes)
     node = capacity.choose(turn, slots, body.node, _where(turn, spec.parent) if spec.parent is not None else ())
     if not node:
+        too_large = capacity.too_large(turn, slots, NodeName(""))
+        if too_large is not None:
+            return Refused(too_large, turn.revision)
         capacity.press(turn, slots, body.node)
         return Refused(
             Refusal(

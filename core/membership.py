@@ -9,6 +9,7 @@ from .effects import Send
 from .errors import Refusal
 from .ids import CopyId, GroupId, NodeName, Peer, Reason, Role
 from .ledger import copy_in, facts, happen
+from .records import evolve
 from .reports import Heartbeat, Register
 from .state import Link, Node
 from .table import On
@@ -28,6 +29,7 @@ def register(turn: Turn, event: Register) -> None:
         not event.node
         or len(event.node) > config.name_chars_max
         or event.capacity < 0
+        or event.group_slots < 0
         or any(s.name == event.node for s in config.stores)
     ):
         turn.count("refused_registrations")
@@ -40,7 +42,9 @@ def register(turn: Turn, event: Register) -> None:
         lapse(turn, known)
     incarnation = turn.next_revision()
     draining = known is not None and known.draining
-    record = Node(event.node, event.address, event.boot, incarnation, event.capacity, event.stores, True, draining)
+    record = Node(
+        event.node, event.address, event.boot, incarnation, event.capacity, event.stores, True, draining, event.group_slots
+    )
     state.nodes[event.node] = record
     state.links[event.node] = Link(0, turn.now, False, event.tiers)
     state.numbers.pop(event.node, None)  # the node counts orders anew in each incarnation
@@ -57,10 +61,9 @@ def register(turn: Turn, event: Register) -> None:
 
 def _welcome(turn: Turn, node: Node, event: Register) -> None:
     state, config = turn.state, turn.config
-    if (node.address, node.capacity, node.stores) != (event.address, event.capacity, event.stores):
-        node = Node(
-            node.name, event.address, node.boot, node.incarnation, event.capacity, event.stores, node.alive, node.draining
-        )
+    told = evolve(node, address=event.address, capacity=event.capacity, stores=event.stores, group_slots=event.group_slots)
+    if told != node:
+        node = told
         state.nodes[node.name] = node
         turn.persist.append((effects.NODES, node.name, node))
     state.shrunk.pop(node.name, None)
@@ -129,7 +132,7 @@ def lapse(turn: Turn, node: Node) -> None:
     """The lease is over: what was coming or going leaves the record, the rest is absent, holds stay (rule 9)."""
     state, config = turn.state, turn.config
     turn.next_revision()
-    lapsed = Node(node.name, node.address, node.boot, node.incarnation, node.capacity, node.stores, False, node.draining)
+    lapsed = evolve(node, alive=False)
     state.nodes[node.name] = lapsed
     turn.persist.append((effects.NODES, node.name, lapsed))
     state.node_due.pop(node.name, None)
@@ -177,7 +180,7 @@ def drain(turn: Turn, body: Drain) -> ItemAnswer:
         return Refused(Refusal("UnknownNode", f"{body.node!r}", guard="known_node"), turn.revision)
     if node.draining != body.on:
         turn.next_revision()
-        changed = Node(node.name, node.address, node.boot, node.incarnation, node.capacity, node.stores, node.alive, body.on)
+        changed = evolve(node, draining=body.on)
         state.nodes[node.name] = changed
         turn.persist.append((effects.NODES, node.name, changed))
         turn.wake(turn.now)

@@ -116,7 +116,9 @@ def _register(turn: Turn, link: Link) -> None:
     )
     turn.send(
         link.peer,
-        Register(config.name, turn.boot, config.address, config.capacity, fills(turn.state), config.stores),
+        Register(
+            config.name, turn.boot, config.address, config.capacity, fills(turn.state), config.stores, config.group_slots
+        ),
     )
 
 

@@ -36,6 +36,8 @@ class Register:
     capacity: int
     tiers: tuple[TierFill, ...] = ()
     stores: tuple[NodeName, ...] = ()
+    group_slots: int = 0
+    """The largest group that it takes, in slots; 0: any that fits `capacity`."""
 
 
 @define

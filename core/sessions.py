@@ -131,15 +131,16 @@ def admit(turn: Turn, command: Command) -> Refusal | Answered | None:
     if number not in state.sessions:
         return Refusal("SessionEnded", "", guard="session_live")
     state.session_due[number] = turn.now + state.sessions[number].lease_ms
-    applied, low = state.progress[number]
+    applied, _ = state.progress[number]
     sequence = command.sequence
     if sequence <= applied:
         stored = state.answers.get((number, sequence))
         if stored is None:
             return Refusal("AlreadyDone", f"number {sequence} was answered and acknowledged", guard="acknowledged")
         return stored
-    if not low <= command.low <= sequence:
-        return Refusal("BadRequest", f"low is {command.low}: not between {low} and number {sequence}", guard="low")
+    # A lower `low` than one already heard is no contradiction: a repeated earlier number may carry the newer one.
+    if not 1 <= command.low <= sequence:
+        return Refusal("BadRequest", f"low is {command.low}: not between 1 and number {sequence}", guard="low")
     if sequence >= command.low + turn.config.window:
         return Refusal(
             "WindowFull", f"{turn.config.window} unanswered numbers", guard="window", retry_after_ms=turn.config.retry_after_ms
@@ -154,10 +155,11 @@ def record(turn: Turn, command: Command, answered: Answered) -> None:
     state = turn.state
     number = command.session
     _, low = state.progress[number]
-    for sequence in range(low, command.low):
+    acknowledged = max(low, command.low)
+    for sequence in range(low, acknowledged):
         if state.answers.pop((number, sequence), None) is not None:
             turn.persist.append((effects.ANSWERS, (number, sequence), None))
     key = (number, command.sequence)
     state.answers[key] = answered
-    state.progress[number] = (command.sequence, command.low)
+    state.progress[number] = (command.sequence, acknowledged)
     turn.persist.append((effects.ANSWERS, key, answered))

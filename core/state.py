@@ -128,6 +128,8 @@ class Node:
     stores: tuple[NodeName, ...]
     alive: bool = True
     draining: bool = False
+    group_slots: int = 0
+    """The largest group that it takes; 0: any."""
 
 
 @define
