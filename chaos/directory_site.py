@@ -17,7 +17,7 @@ from ..core.records import evolve
 from ..core.reports import Heartbeat
 from ..core.state import DirectoryState
 from . import properties
-from .cast import NOW, Cast, Out, said
+from .cast import NOW, Cast, said
 from .keys import Key, directory_key, facts_key, message_key
 from .node_site import BEAT, FREE, QUIET
 
@@ -71,8 +71,8 @@ class Move:
     take: Callable[[], Step]
     about: str = ""
     who: int = -1
-    done: tuple[int, Out, bool] | None = None
-    """What it came to, once taken: directory, what was let out, and whether anything was persisted."""
+    done: Any = None
+    """What it came to, once taken (`parties.DirectoryStep`)."""
 
 
 NOBODY = DirectorySite(None, {})

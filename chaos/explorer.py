@@ -20,7 +20,9 @@ from attrs import define, field
 from ..core.errors import InvariantViolation
 
 State = tuple[int, ...]
-Label = tuple[Any, ...]
+Label = tuple[tuple[Any, ...], Any]
+"""`(what happened, what it let out)`."""
+NOTHING: Label = ((), ())
 
 
 class Explorable(Protocol):
@@ -107,7 +109,7 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
     except InvariantViolation as error:  # the explorer's verdict: this is the one place whose job it is
         _wrong(world, graph, found, Outcome.SAFETY, str(error), error.invariant)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError) as error:
-        if not graph.states or not world.trying:
+        if not graph.states or not world.trying[0]:
             raise
         _wrong(world, graph, found, Outcome.SAFETY, f"a machine broke: {type(error).__name__}: {error}", "")
     found.states = len(graph.states)
@@ -150,7 +152,7 @@ def _search(
                 way_on = True
                 sources.append(at)
                 targets.append(number)
-        world.trying = ()
+        world.trying = NOTHING
         if not way_on:
             why = world.why_not_quiescent(states[at])
             if why:

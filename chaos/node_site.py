@@ -17,7 +17,7 @@ from ..core.plain import pack
 from ..core.records import evolve
 from . import byte_work, properties
 from .byte_work import Files
-from .cast import NOW, Cast, Out
+from .cast import NOW, Cast
 from .keys import Key, node_key
 from .memory import Cells
 
@@ -74,8 +74,8 @@ class Move:
     when: str
     take: Callable[[], Step]
     who: int = -1
-    done: tuple[int, int, Out] | None = None
-    """What it came to, once taken: node, stores, and what was let out."""
+    done: Any = None
+    """What it came to, once taken (`parties.NodeStep`)."""
 
 
 def takes(cast: Cast, site: NodeSite, store: Cells, event: Any) -> Step:

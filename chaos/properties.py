@@ -16,7 +16,7 @@ from ..core.directory import Directory
 from ..core.effects import Ready
 from ..core.errors import InvariantViolation
 from ..core.events import Tick
-from ..core.ids import Role
+from ..core.ids import NodeName, Reason, Role
 from ..core.node import Node
 from ..core.node_state import Stage
 from ..core.orders import Order
@@ -25,6 +25,7 @@ from ..core.state import DirectoryState
 from .cast import NOW, said
 from .keys import node_key
 from .memory import Cells, cells_of, found, manifest_of
+from .world_file import WorldFile
 
 FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
 BOOKS = ("groups", "copies", "holds", "sessions", "nodes")
@@ -179,3 +180,25 @@ def record_and_node(state: DirectoryState, machine: Node, boot: str, injured: bo
         if kept is not None and copy.role is not Role.RETIRING:
             _must(kept.manifest == state.groups[group_id].manifest, "COPY-1", f"{name} has other bytes for {copy_id}")
 
+
+def record_and_stores(state: DirectoryState, store: Cells, names: Iterable[str]) -> None:
+    """COPY-2: what the record says lies in a remote store lies there."""
+    objects = {cell[:3] for cell in store}
+    for name in names:
+        for copy_id, group_id in state.copies_at.get(NodeName(name), {}).items():
+            copy = next(one for one in state.copies[group_id] if one.id == copy_id)
+            if copy.role in KEEPS_BYTES:
+                there = (name, copy_id.revision, copy_id.ordinal) in objects
+                _must(there, "COPY-2", f"{name} lacks {copy_id}, which is {copy.role.name}")
+
+
+HARMFUL = ("crash_node", "crash_client", "expire", "lapse", "early", "fail", "rot")
+"""Faults by which a group, a hold or a write may be lost. Lost, late and doubled messages are not among them."""
+
+
+def nothing_lost_without_a_fault(state: DirectoryState, file: WorldFile, left: tuple[int, ...]) -> None:
+    """INV-1, MOVE-1: no group is said to be lost where no fault has happened that could lose it."""
+    if any(had != now for (fault, had), now in zip(file.faults, left, strict=True) if fault in HARMFUL):
+        return
+    for group in state.groups.values():
+        _must(group.reason is not Reason.LOST, "INV-1", "a group was declared lost, and nothing has been lost")

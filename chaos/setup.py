@@ -14,7 +14,7 @@ from ..core.commands import OpenSession
 from ..core.effects import Ready
 from ..core.events import Tick
 from ..core.ids import Peer, SessionId
-from . import actor, directory_site, node_site
+from . import actor, directory_site, hearing, node_site
 from .actor import ActorSite
 from .cast import TO_CLIENT, TO_DIRECTORY, Cast, said
 from .directory_site import DirectorySite
@@ -32,7 +32,7 @@ class Beginning:
     directory: DirectorySite
     nodes: list[NodeSite]
     store: Cells
-    sessions: list[tuple[SessionId, str]]
+    sessions: list[SessionId]
 
 
 class _Play:
@@ -98,7 +98,7 @@ def opened(cast: Cast) -> Beginning:
     play.run()
     if cast.file.setup:
         _play_setup(cast, play)
-    sessions = [(_open(cast, play, name), name) for name in cast.clients]
+    sessions = [_open(cast, play, name) for name in cast.clients]
     play.directory_takes(Tick())
     play.run()
     play.directory_takes(Tick())
@@ -129,7 +129,7 @@ def _play_setup(cast: Cast, play: _Play) -> None:
         play.queue += [cast.post(*send) for send in move.send]
         play.run()
         while play.heard:
-            site, sends = actor.hears(cast, script, site, play.heard.pop(0))
+            site, sends = hearing.hears(cast, script, site, play.heard.pop(0))
             play.queue += [cast.post(*send) for send in sends]
             play.run()
         step = _grace(cast, play)

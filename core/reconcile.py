@@ -155,7 +155,8 @@ def _place(turn: Turn, group_id: object, copy_id: CopyId) -> NodeName:
 
 
 def _compare(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryEntry | None, counts: bool) -> None:
-    """One listed copy against what its node says of it. Presence always counts; absence only if `counts`."""
+    """One listed copy against what its node says of it. Presence always counts; absence, and what is being freed, only if
+    `counts`."""
     role = copy.role
     if entry is None:
         if counts:
@@ -176,8 +177,9 @@ def _compare(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
         if entry.condition is Condition.FREEING and counts:
             ends.end_incoming(turn, group, copy.id, Reason.FAILED)
         return
-    if counts:
-        # Listed as readable, and its node has no verified instance of it: lost. What there is of it is freed as unknown.
+    # RESERVED says nothing: a copy that the record calls readable was verified later, and the report of that has overtaken this
+    # inventory. FREEING is final: its node has let it go, which the record had not asked for, so it is lost.
+    if entry.condition is Condition.FREEING and counts:
         ends.gone(turn, group, copy, Reason.LOST)
 
 
