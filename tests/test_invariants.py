@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from pinfold.core.state import Hold
 from .directory_world import N1, N2, N3, World, id_of
 
 A = id_of("A")
+TESTS = Path(__file__).parent
 
 
 def scene() -> World:
@@ -182,8 +185,16 @@ def test_freeing_never_counts_again_between_two_states() -> None:
 def test_every_check_of_the_directory_is_broken_by_a_case_here() -> None:
     """Functions by the ids that they raise; OWN-1's local check can only fail with COPY-2, which is asked first."""
     raised = {case[0] for case in (*BROKEN.values(), *BACKWARDS.values())}
-    here = {name for name, listed in INVARIANTS.items() if any(check.__module__ == invariants.__name__ for check in listed.checks)}
-    assert here <= raised
+    ours = {name: [f for f in listed.checks if f.__module__ == invariants.__name__] for name, listed in INVARIANTS.items()}
+    assert {name for name, checks in ours.items() if checks} <= raised
+
+
+def test_the_spec_names_every_check_and_only_tests_and_stories_that_there_are() -> None:
+    text = (TESTS.parent / "specs" / "invariants.md").read_text(encoding="utf-8")
+    checks = {check.__name__ for listed in INVARIANTS.values() for check in listed.checks}
+    assert {name for name in checks if f"`{name}`" not in text} == set()
+    named = {f"{name}.py" for name in re.findall(r"`(test_\w+)`", text)} | set(re.findall(r"`(scenarios/\w+\.txt)`", text))
+    assert {name for name in named if not (TESTS / name).is_file()} == set()
 
 
 def test_two_owners_are_seen_by_their_own_check() -> None:
