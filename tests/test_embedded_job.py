@@ -12,7 +12,8 @@ from pinfold.embedded_job import EmbeddedJob, EmbeddedRun
 from pinfold.report import Report
 from pinfold.trace import TraceRequest, read_trace
 from pinfold.workload import Shape, generate
-from tests.reference_cache import replay
+from tests.reference_cache import Prefix, replay
+from tests.test_reference_cache import NaiveCache
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = Shape(sessions=3, system_prompts=2, system_tokens_max=2_000, user_tokens_max=2_500, turns_max=4, context_max=12_000)
@@ -82,10 +83,54 @@ def test_no_capacity_bound_means_no_eviction_and_nothing_skipped() -> None:
     assert report.tally.hit_blocks_by_tier == {"dram": report.tally.hit_blocks}
 
 
-@pytest.mark.parametrize("policy", ["lfu", "fifo", "ttl", "cost"])
-def test_other_policies_evict_and_stay_sound(policy: str) -> None:
+class PolicyCache(NaiveCache):
+    """The naive cache with another idea of who goes first. A hit is two uses (it is located and pinned), a write one."""
+
+    def __init__(self, policy: str, capacity: int) -> None:
+        super().__init__(capacity, 950, 900)
+        self.policy = policy
+        self.evictions = 0
+        self.uses: dict[Prefix, int] = {}
+        self.made: dict[Prefix, int] = {}
+
+    def serve(self, keys: Sequence[Prefix], pinned: set[Prefix]) -> None:
+        for key in keys:
+            if key not in self.there:
+                break
+            self.uses[key] += 1
+        super().serve(keys, pinned)
+
+    def touch(self, key: Prefix, parent: Prefix | None, pinned: set[Prefix]) -> None:
+        if key not in self.there:
+            self.uses[key], self.made[key] = 0, self.now
+        self.uses[key] += 1
+        super().touch(key, parent, pinned)
+
+    def first_to_go(self, keys: Sequence[Prefix]) -> Prefix:
+        self.evictions += 1
+        scores = {
+            "fifo": lambda key: (self.made[key],),
+            "lfu": lambda key: (self.uses[key], self.there[key][1]),
+            "ttl": lambda key: (self.there[key][1],),  # nothing here has a time to live
+        }
+        return min(keys, key=scores[self.policy])
+
+
+@pytest.mark.parametrize("policy", ["fifo", "lfu", "ttl"])
+@pytest.mark.parametrize(("group_blocks", "capacity"), [(1, 60), (2, 150), (4, 400)])
+def test_another_policy_counts_what_a_naive_cache_with_it_counts(policy: str, group_blocks: int, capacity: int) -> None:
+    requests = list(generate(1, 30, CROWDED))
+    report = EmbeddedRun(EmbeddedJob(group_blocks=group_blocks, capacity=capacity, policy=policy), requests).run()
+    naive = PolicyCache(policy, capacity)
+    for request in requests:
+        naive.request(request.hash_ids, group_blocks)
+    assert report.ok, report.problems
+    assert (report.tally.hit_blocks, report.evictions) == (naive.hit_blocks, naive.evictions)
+
+
+def test_the_cost_policy_evicts_and_stays_sound() -> None:
     requests = list(generate(6, 30, CROWDED))
-    report = EmbeddedRun(EmbeddedJob(group_blocks=2, capacity=150, policy=policy, check_every=50), requests).run()
+    report = EmbeddedRun(EmbeddedJob(group_blocks=2, capacity=150, policy="cost", check_every=50), requests).run()
     assert report.ok, report.problems
     assert report.evictions > 0
     assert 0 < report.tally.hit_blocks <= expected(requests, 2, None, 950, 900)[1]  # type: ignore[operator]

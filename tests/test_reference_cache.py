@@ -64,7 +64,10 @@ class NaiveCache:
             leaves = [key for key in unpinned if key not in parents]
             if not unpinned:
                 return
-            del self.there[min(leaves or unpinned, key=lambda key: self.there[key][1])]
+            del self.there[self.first_to_go(leaves or unpinned)]
+
+    def first_to_go(self, keys: Sequence[Prefix]) -> Prefix:
+        return min(keys, key=lambda key: self.there[key][1])
 
 
 MARKS = st.sampled_from([(1000, 1000), (950, 900), (900, 500), (1000, 0), (300, 200)])
