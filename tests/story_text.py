@@ -23,7 +23,7 @@ from .node_world import manifest_of, spec_of
 SILENT = {
     "client", "token", "shard", "term", "revision", "snapshot", "part", "parts", "data", "checksums", "address",
     "source_address", "retry_after_ms", "detail", "deadline_ms", "tiers", "job", "slots", "boot", "key", "blocks",
-    "size_bytes", "lease_ms", "writer",
+    "size_bytes", "lease_ms", "writer", "group_slots",
 }  # fmt: skip
 """Fields that transcripts leave out: they repeat what stands beside them, or are numbers that tell nothing."""
 
