@@ -47,6 +47,8 @@ def check_spec(config: DirectoryConfig, spec: Spec) -> Refusal | None:
     key = spec.key
     if count != key.blocks or (spec.block_ids and len(spec.block_ids) != count):
         return Refusal("BadRequest", "key, sizes and block ids disagree about the number of blocks", guard="block_count")
+    if len(key.tenant) + len(key.model) + len(key.model_revision) + len(key.prefix) + len(spec.request) > config.key_chars_max:
+        return Refusal("TooLarge", f"the names of a group have at most {config.key_chars_max} characters", guard="key_chars_max")
     limit = key.layout.block_bytes
     for size in spec.sizes:
         if not 1 <= size <= limit:

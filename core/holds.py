@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from . import effects
 from .answers import Refused, Released, RequestReleased
 from .errors import Refusal
@@ -110,4 +112,4 @@ def release_session(turn: Turn, session: SessionId) -> int:
 
 def heard_of_losses(turn: Turn, session: SessionId) -> tuple[HoldId, ...]:
     """Tell the holder which holds were lost. Their records stay until it releases them or its session ends."""
-    return tuple(turn.state.lost.get(session, ()))
+    return tuple(islice(turn.state.lost.get(session, ()), turn.config.lost_told_max))

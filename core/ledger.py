@@ -19,7 +19,7 @@ from .turn import Turn
 
 # Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
 WRITING, LOCAL, MIGRATING_OUT, REMOTE, MIGRATING_IN, EVICTING, EVICTED = State
-AUTHORITATIVE, REPLICA, FREEING = Role.AUTHORITATIVE, Role.REPLICA, Role.FREEING
+INCOMING, AUTHORITATIVE, REPLICA, RETIRING, FREEING = Role
 
 UNSETTLED = (WRITING, MIGRATING_OUT, MIGRATING_IN, EVICTING, EVICTED)
 NO_COPIES: tuple[Copy, ...] = ()
@@ -233,6 +233,9 @@ def _changed(turn: Turn, was: Copy, copy: Copy) -> None:
     else:
         state.timed.pop(copy.id, None)
     if copy.role is FREEING and was.role is not FREEING:
+        if was.role is not INCOMING and copy.id in state.pinned:
+            # Pair assertion to the guard `no_pins_on_it`: only a writer's own pin may end by the end of its write.
+            raise InvariantViolation("USE-1", f"{copy.id} would be freed under {', '.join(map(str, turn.holds_on(copy.id)))}")
         for hold in turn.holds_on(copy.id):
             lose(turn, hold)
         order_freeing(turn, copy)

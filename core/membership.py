@@ -27,7 +27,7 @@ def register(turn: Turn, event: Register) -> None:
     state, config = turn.state, turn.config
     if (
         not event.node
-        or len(event.node) > config.name_chars_max
+        or len(event.node.encode("utf-8", "surrogatepass")) > config.name_chars_max
         or event.capacity < 0
         or event.group_slots < 0
         or any(s.name == event.node for s in config.stores)

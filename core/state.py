@@ -344,7 +344,11 @@ class DirectoryConfig:
     waiters_max: int = 10_000
     inventory_parts_max: int = 4_096
     scan_objects_max: int = 1_000_000
-    name_chars_max: int = 512
+    name_chars_max: int = 255
+    key_chars_max: int = 8_192
+    """All names of one group's key, request and sequence together."""
+    lost_told_max: int = 1_000
+    """Lost holds that one `KeptAlive` names; the rest follow when these have been released."""
     drain_moves_max: int = 32
     housekeeping_items: int = 512
 
