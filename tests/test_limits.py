@@ -146,6 +146,26 @@ def test_what_only_gives_back_is_never_refused_for_load() -> None:
     assert isinstance(world.ask(c.CloseSession(CLIENT, "c", other)), SessionClosed)
 
 
+def test_key_chars_max() -> None:
+    world = World(N1, key_chars_max=20)
+    refusal(world.do(c.Create(spec_of("A" * 21), N1)), "TooLarge", "key_chars_max")
+    world.create("A")
+
+
+def test_lost_told_max() -> None:
+    limited = 2
+    world = World(N1, lost_told_max=limited)
+    copies = [world.put(name) for name in "ABC"]
+    holds = [world.pin(name) for name in "ABC"]
+    for copy in copies:
+        world.lost(copy)
+    told = world.query(c.KeepAlive(CLIENT, "k", world.session))
+    assert told.lost == tuple(holds[:limited])
+    for hold in told.lost:
+        world.do(c.Unpin(hold))
+    assert world.query(c.KeepAlive(CLIENT, "k2", world.session)).lost == (holds[2],)
+
+
 TESTED_ELSEWHERE = {
     "stores", "node_lease_ms", "absent_limit_ms", "grace_ms", "write_ms", "move_ms", "max_step_ms", "repair_ms", "scan_ms",
     "backoff_ms", "backoff_ms_max", "retry_after_ms", "wait_ms_max", "eviction", "placement", "high", "low", "spill", "checks",
