@@ -1,0 +1,3 @@
+"""Patience, for now."""
+
+PATIENCE_S = 10.0
