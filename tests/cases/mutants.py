@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.cases import faults_holds as holds
+from tests.cases import faults_moves as moves
 from tests.cases import faults_node as node
 from tests.cases.switches import Mutant as Mutant
 
@@ -21,6 +22,22 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("C16", "a batch evicts past the guards", holds.batch_past_the_guards),
     Mutant("C17", "the source of a queued copy is let go at once", node.source_let_go_at_once),
     Mutant("C19", "a create gives no pin", holds.put_without_a_hold),
+    Mutant("C21 a", "room is given back at the abort", node.freed_under_guards),
+    Mutant("C21 b", "an abort always waits for one more completion", node.one_more_completion),
+    Mutant("C22", "the deadline of a transfer only forgets that it was waited for", node.deadline_forgets_only),
+    Mutant("C24", "bytes are free when one writer is left", node.freed_under_the_last_guard),
+    Mutant("C25", "an abort returns the slots to the pool", node.slots_back_at_abort),
+    Mutant("C26", "registrations are told apart by name only", node.peers_by_name),
+    Mutant("C29", "the writer's word is taken for the end of its writes", node.books_are_believed),
+    Mutant("C31", "waits are kept by copy and not by place", node.guards_by_name),
+    Mutant("C32", "a fetch that ran out of room is given out", node.room_without_bytes),
+    Mutant("C35", "what exists is told from the record's list and not from readable copies", moves.exists_by_the_record),
+    Mutant("C36", "room on disk is counted when a file is published", node.counted_when_published),
+    Mutant("C37", "a target that is being freed is in the way of the next move", moves.no_second_pull),
+    Mutant("C38", "a move's commit is not durable at the directory", moves.commit_at_the_target_only),
+    Mutant("C41", "every end of a transfer is told as a success", node.every_end_is_done),
+    Mutant("C42", "staging buffers are lent again as soon as the copy is queued", node.buffers_back_when_queued),
+    Mutant("C108", "only a call that reads gives its hold back", holds.release_from_reading_only),
 )
 
 

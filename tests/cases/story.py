@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pinfold.core import commands as c
-from pinfold.core import orders, reports
-from pinfold.core.ids import CopyId, NodeName, Role, SessionId
+from pinfold.core import orders, reports, requests
+from pinfold.core.ids import CopyId, NodeName, Role, SessionId, Tier
+from pinfold.core.node_state import TierRoom
 from tests.directory_world import CLIENT, World
-from tests.node_world import NodeWorld
+from tests.node_world import C9, N2, NodeWorld, checksums_of, config_of, content
 
 
 def end_by_lease(world: World, ends: SessionId, *others: SessionId) -> None:
@@ -65,3 +66,24 @@ def facts_of(world: NodeWorld, kind: type) -> list[Any]:
 def freed_of(world: NodeWorld, copy: CopyId) -> int:
     """How often a node has told that a copy is gone."""
     return world.facts().count(reports.Freed(copy))
+
+
+def fetched(world: NodeWorld, name: str, *blocks: int) -> requests.Blocks:
+    """What the source answers to the node's last `Read`: all that was asked for, or these blocks of it."""
+    ask = world.messages(requests.Read)[-1]
+    numbers = blocks or ask.blocks
+    sums = checksums_of(name, 64)
+    data = tuple(content(name, block) for block in numbers)
+    return requests.Blocks(N2, ask.token, C9, numbers, tuple(sums[block] for block in numbers), Tier.DRAM, data)
+
+
+def slots_of(world: NodeWorld, copy: CopyId) -> set[tuple[Tier, int]]:
+    """The slots that a copy has now."""
+    return {(place.instance.tier, slot) for place in world.node.state.copies[copy].places for slot in place.slots}
+
+
+def small_node(slots: int = 4, **more: Any) -> NodeWorld:
+    """A registered node with one slab of `slots`, which never moves anything by itself."""
+    world = NodeWorld(config_of(**{"tiers": (TierRoom(Tier.DRAM, slots),), **more}))
+    world.register()
+    return world

@@ -1,0 +1,45 @@
+"""Seeded faults of the directory: moves, writers, what it persists and what it lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pinfold.core import commands, directory, effects, migration, reading
+from pinfold.core.ledger import NO_COPIES
+from tests.cases.switches import everywhere, wrapped
+
+
+def exists_by_the_record(patch: pytest.MonkeyPatch) -> None:
+    """`Locate` shows whatever has a copy in the list, readable or not."""
+
+    def locate(turn: Any, event: Any) -> Any:
+        def any_copy(turn: Any, group: Any, near: Any) -> Any:
+            return next(iter(turn.state.copies.get(group, NO_COPIES)), None)
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(reading, "readable_copy", any_copy)
+            return directory.queries.locate(turn, event)
+
+    patch.setitem(directory._HANDLERS, commands.Locate, directory._query(locate))
+
+
+def no_second_pull(patch: pytest.MonkeyPatch) -> None:
+    """A target that is being freed is in the way of the next move."""
+
+    def already_there(turn: Any, group: Any, target: Any) -> Any:
+        return [copy for copy in turn.state.copies.get(group.id, NO_COPIES) if copy.node == target]
+
+    everywhere(patch, migration.already_there, already_there)
+
+
+def commit_at_the_target_only(patch: pytest.MonkeyPatch) -> None:
+    """The commit of a move changes memory and not the store."""
+
+    def done(whole: Any, turn: Any, *rest: Any) -> Any:
+        answer = whole(turn, *rest)
+        turn.persist[:] = [write for write in turn.persist if write[0] != effects.GROUPS]
+        return answer
+
+    wrapped(patch, migration.done, done)
