@@ -169,10 +169,7 @@ def _run(given: Given, make: Callable[[], JobRun], command: list[str], page: Pat
     with _Judged(command) as judged:
         report = job.run()
         judged.passed = report.ok
-        code = _conclude(given, report, page)
-        if job.options.keep:
-            _say(f"the cluster's folder is {job.data}")
-        return code
+        return _conclude(given, report, page)
 
 
 # ---- replay --------------------------------------------------------------------------------------------------

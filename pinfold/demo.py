@@ -123,7 +123,10 @@ class JobRun:
         self._moved_at = time.monotonic()
 
     def run(self) -> Report:
-        """Everything, from the first process to the report. Raises WorldError when the cluster is not to be had or is silent."""
+        """Everything, from the first process to the report. Raises WorldError when the cluster is not to be had.
+
+        What goes wrong after that is in the report, and then the cluster's folder is left for whoever wants to know why.
+        """
         options, blocks, capacity = self.options, distinct_blocks(self.requests), self.options.capacity
         if capacity is None:
             capacity = 2 * sum(len(request.hash_ids) for request in self.requests)
@@ -136,8 +139,7 @@ class JobRun:
         }  # fmt: skip
         with ExitStack() as stack:
             self.data = Path(tempfile.mkdtemp(prefix="pinfold-"))
-            if not options.keep:
-                stack.callback(shutil.rmtree, self.data, ignore_errors=True)
+            stack.callback(self._clean_up)
             store_capacity = show_size(room.store * options.block_bytes)
             cluster = LocalCluster(
                 ClusterOptions(
@@ -147,10 +149,23 @@ class JobRun:
             stack.callback(cluster.stop)
             cluster.start()
             self._say(f"cluster at {cluster.endpoint} in {self.data}: {len(self.requests)} requests, {blocks} different blocks")
-            self._work(cluster)
-            self._settle(cluster)
-            self._judge(cluster)
+            try:
+                self._work(cluster)
+                self._settle(cluster)
+                self._judge(cluster)
+            except WorldError as error:
+                self._violated(str(error))
         return self.report
+
+    def _violated(self, what: str) -> None:
+        self.report.violations += 1
+        self.report.problems.append(what)
+
+    def _clean_up(self) -> None:
+        if self.options.keep or not self.report.ok:
+            self._say(f"the cluster's folder is {self.data}")
+        else:
+            shutil.rmtree(self.data, ignore_errors=True)
 
     # ---- the work --------------------------------------------------------------------------------------------
 
@@ -307,15 +322,13 @@ class JobRun:
             left = restless(stored_state(cluster.store_folder), stores)
         self._look_for_the_dead(cluster)
         if left:
-            self.report.violations += 1
-            self.report.problems.append(f"LIVE-1: not at rest after {QUIET_S:.0f} s: {'; '.join(left[:5])} ({len(left)} in all)")
+            self._violated(f"LIVE-1: not at rest after {QUIET_S:.0f} s: {'; '.join(left[:5])} ({len(left)} in all)")
 
     def _judge(self, cluster: LocalCluster) -> None:
         """Stop the directory, so that nothing changes, and audit what it has stored against what the nodes have."""
         code = cluster.terminate(DIRECTORY)
         if code != 0:
-            self.report.violations += 1
-            self.report.problems.append(f"the directory ended with exit code {code}: {cluster.directory.last_words()}")
+            self._violated(f"the directory ended with exit code {code}: {cluster.directory.last_words()}")
         asked = {
             "config": str(cluster.config_file),
             "data": str(cluster.store_folder),
@@ -328,8 +341,7 @@ class JobRun:
         )  # fmt: skip
         report = self.report
         if audit.returncode != 0:
-            report.violations += 1
-            report.problems.append(f"the audit ended with exit code {audit.returncode}: {audit.stderr.strip()[-2_000:]}")
+            self._violated(f"the audit ended with exit code {audit.returncode}: {audit.stderr.strip()[-2_000:]}")
             return
         for kind, invariant, what in json.loads(audit.stdout):
             report.problems.append(f"{invariant}: {what}")

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,11 +14,19 @@ from click.testing import CliRunner
 from pinfold import cli_job
 from pinfold.cli_root import root
 from pinfold.cli_shared import Given
+from pinfold.cluster import LocalCluster
+from pinfold.core.answers import Located, PrefixPinned, Route
+from pinfold.core.calls import Ask, Do, GotGroup, PutDone, PutGroup, ReadRoute
+from pinfold.core.commands import PinPrefix
+from pinfold.core.errors import Refusal, WorldError
+from pinfold.core.ids import CopyId, GroupId, HoldId, NodeName, Peer, Tier
 from pinfold.demo import JobOptions, JobRun, Room
 from pinfold.demo_faults import NAMES, Plan, Progress
+from pinfold.job_calls import Outcome
+from pinfold.job_client import ClientJob, ReplayingClient
 from pinfold.report import Report
 from pinfold.trace import TraceError, write_trace
-from pinfold.workload import generate
+from pinfold.workload import Family, generate, payload
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -123,6 +133,86 @@ def test_what_must_not_be_is_exit_code_1_and_a_line_to_reproduce_it(monkeypatch:
     assert ended.return_value == 1
     assert json.loads(ended.stdout)["wrong_bytes"] == 4_096
     assert ended.stderr == "REPRODUCE: pinfold demo --seed 5 --requests 90 --clients 3 --group-blocks 4 --block-bytes 4096\n"
+
+
+def test_a_run_that_breaks_off_is_a_violation_and_its_folder_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(self: JobRun, cluster: LocalCluster) -> None:
+        raise WorldError("n1 ended by itself")
+
+    monkeypatch.setattr(JobRun, "_work", work)
+    monkeypatch.setattr(LocalCluster, "start", lambda self: None)
+    monkeypatch.setattr(LocalCluster, "stop", lambda self: None)
+    monkeypatch.setattr(LocalCluster, "endpoint", "tcp://nowhere")
+    said: list[str] = []
+    run = JobRun(JobOptions("demo", requests=20), said.append)
+    report = run.run()
+    assert (report.ok, report.violations, report.problems) == (False, 1, ["n1 ended by itself"])
+    assert run.data.is_dir()
+    assert said[-1] == f"the cluster's folder is {run.data}"
+    run.data.rmdir()
+
+
+# ---- a client ------------------------------------------------------------------------------------------------
+
+
+class ScriptedCaller:
+    """Answers what a cluster would, or what it must not."""
+
+    def __init__(self, spoil: bool) -> None:
+        self.spoil = spoil
+        self.family = Family()
+
+    def count(self, name: str) -> int:
+        return 0
+
+    def calls(self, ops: Sequence[Any], timeout_ms: int) -> list[Outcome]:
+        return [Outcome(self.answer(op), None, True, 1_000) for op in ops]
+
+    def route(self, group: GroupId, place: int) -> Route:
+        return Route(group, CopyId(0, place, 0), NodeName("n1"), Peer("tcp://n1"), Tier.DRAM, 1, b"m" * 16, 4, 4 * 4_096)
+
+    def answer(self, op: Any) -> Any:
+        if isinstance(op, Ask):
+            routes = tuple(self.route(group, place) for place, group in enumerate(op.query.groups[:2]))
+            return Located(routes, GroupId(b""), -1)
+        if isinstance(op, Do) and isinstance(op.body, PinPrefix):
+            routes = tuple(self.route(group, place) for place, group in enumerate(op.body.groups))
+            return PrefixPinned(routes, tuple(HoldId(1, 1, place) for place in range(len(routes))), 1)
+        if isinstance(op, ReadRoute):
+            data = [payload(op.route.group, block, 4_096) for block in range(4)]
+            if self.spoil and op.route.copy.revision == 1:
+                data[2] = data[2][:-1] + bytes([data[2][-1] ^ 1])
+            return GotGroup(op.route.group, op.route, (0, 1, 2, 3), (0, 0, 0, 0), Tier.DRAM, None, tuple(data))
+        if isinstance(op, PutGroup):
+            return PutDone(op.spec.group, CopyId(0, 9, 0), HoldId(1, 2, 0), True)
+        return None
+
+
+@pytest.mark.parametrize("spoil", [False, True])
+def test_a_client_compares_every_byte_that_it_is_given(spoil: bool) -> None:
+    requests = [next(request for request in generate(1, 50) if len(request.hash_ids) > 12)]
+    job = ClientJob("", "c", "n1", 0, "", 1, 4, 4_096)
+    client = ReplayingClient(job, requests, ScriptedCaller(spoil))  # type: ignore[arg-type]
+    [groups] = client.serve(0)
+    assert len(groups) == -(-len(requests[0].hash_ids) // 4), "pins on all that was read and put"
+    assert client.tally.hit_blocks == 8
+    assert client.tally.bytes_verified == (7 if spoil else 8) * 4_096
+    assert client.tally.wrong_bytes == (4_096 if spoil else 0)
+    assert [problem.partition(" of ")[0] for problem in client.problems] == ["BYTES-1: wrong bytes: block 2"] * spoil
+
+
+def test_a_refusal_that_nothing_explains_is_a_problem() -> None:
+    class Refusing(ScriptedCaller):
+        def calls(self, ops: Sequence[Any], timeout_ms: int) -> list[Outcome]:
+            reason = "LayoutMismatch" if isinstance(ops[0], PutGroup) else "Unreachable"
+            return [Outcome(None, Refusal(reason), True, 1_000) for _ in ops]
+
+    client = ReplayingClient(ClientJob("", "c", "n1", 0, "", 1, 4, 4_096), list(generate(1, 1)), Refusing(False))  # type: ignore[arg-type]
+    [groups] = client.serve(0)
+    assert groups == []
+    assert client.tally.degraded == 1
+    assert client.problems
+    assert all("LayoutMismatch" in problem for problem in client.problems)
 
 
 # ---- the plan ------------------------------------------------------------------------------------------------
