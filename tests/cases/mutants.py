@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tests.cases import faults_holds as holds
 from tests.cases import faults_moves as moves
 from tests.cases import faults_node as node
+from tests.cases import faults_routes as routes
 from tests.cases.switches import Mutant as Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -35,8 +36,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("C36", "room on disk is counted when a file is published", node.counted_when_published),
     Mutant("C37", "a target that is being freed is in the way of the next move", moves.no_second_pull),
     Mutant("C38", "a move's commit is not durable at the directory", moves.commit_at_the_target_only),
+    Mutant("C40", "a job that is ordered again overwrites what it has made", routes.overwrite_on_retry),
     Mutant("C41", "every end of a transfer is told as a success", node.every_end_is_done),
     Mutant("C42", "staging buffers are lent again as soon as the copy is queued", node.buffers_back_when_queued),
+    Mutant("C43", "a node that finds a copy lost tells nobody", routes.loss_is_not_told),
+    Mutant("C44", "a snapshot's place in the order is taken from its entries", routes.place_from_the_dump),
+    Mutant("C45", "a batch stops at the first item that is refused", routes.batch_stops_at_the_first_no),
+    Mutant("C49", "the lease of a session that waits is not checked again", routes.leases_of_waiters_are_not_checked),
+    Mutant("C50", "a node remembers the owner and not the highest number", routes.the_first_owner_is_remembered),
+    Mutant("C60 a", "the room of a writer that may still write is given to others", routes.takeover_frees_the_room),
+    Mutant("C60 b", "any client may end a write", routes.anybody_may_end),
+    Mutant("C77", "a completion asserts what state it finds", routes.asserts_at_completion),
     Mutant("C108", "only a call that reads gives its hold back", holds.release_from_reading_only),
 )
 

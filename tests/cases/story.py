@@ -14,7 +14,9 @@ from tests.node_world import C9, N2, NodeWorld, checksums_of, config_of, content
 
 def end_by_lease(world: World, ends: SessionId, *others: SessionId) -> None:
     """Session `ends` is heard of no more; nodes and the other sessions are."""
+    until = world.now + 60_000
     while ends in world.state.sessions:
+        assert world.now < until, "its lease is over, and it lives"
         world.now += 500
         for other in others:
             world.ask(c.KeepAlive(CLIENT, "renew", other))
