@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.cases import faults_holds as holds
+from tests.cases import faults_leases as leases
 from tests.cases import faults_moves as moves
 from tests.cases import faults_node as node
 from tests.cases import faults_routes as routes
@@ -44,6 +45,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("C45", "a batch stops at the first item that is refused", routes.batch_stops_at_the_first_no),
     Mutant("C49", "the lease of a session that waits is not checked again", routes.leases_of_waiters_are_not_checked),
     Mutant("C50", "a node remembers the owner and not the highest number", routes.the_first_owner_is_remembered),
+    Mutant("C52", "leases that were granted before a restart are not counted after it", leases.leases_end_with_the_term),
+    Mutant("C54", "what was read is not compared after it was read", leases.checked_before_the_copy_only),
+    Mutant("C55", "one way of reading is not checked", leases.one_way_is_not_checked),
+    Mutant("C56", "recovery erases what has no live lease", leases.recovery_sweeps),
+    Mutant("C57", "a node's no is logged and the call succeeds", leases.stale_is_a_success),
+    Mutant("C59", "a deadline travels as an instant of the sender's clock", leases.instants_travel),
+    Mutant("C61", "a node is told by its name only", leases.nodes_by_name),
     Mutant("C60 a", "the room of a writer that may still write is given to others", routes.takeover_frees_the_room),
     Mutant("C60 b", "any client may end a write", routes.anybody_may_end),
     Mutant("C77", "a completion asserts what state it finds", routes.asserts_at_completion),
