@@ -394,7 +394,7 @@ COPY2 ==        \* what the record says can be read, or may come back, is there,
       node[e.node].has[c].ph = "verified"
 
 HOLD1 == \A s \in Session : /\ ~dir.open[s] => dir.refs[s] = 0 /\ \A c \in Copy : dir.pins[s][c] = 0
-                            /\ dir.refs[s] > 0 => dir.state \in Readable
+                            /\ dir.refs[s] > 0 => dir.state \in Readable \cup {"WRITING"}
                             /\ \A c \in Copy : dir.pins[s][c] > 0 => Listed(dir, c)
 
 USE1 == /\ \A c \in Copy : Pinned(dir, c) => dir.list[c].role # "FREEING"

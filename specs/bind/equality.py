@@ -1,7 +1,8 @@
 """State sets of TLC and of the real machines, equal in both directions; labelled edges too where the slice says so.
 
 The machines are enumerated breadth first. Two worlds with the same projection are taken for one: that this loses nothing is
-itself tested, by taking all steps of a sample of the worlds that were met again in another shape (`again`) and comparing their edges.
+itself tested, by taking all steps of a sample of the worlds that were met again in another shape (`again`) and comparing
+their edges.
 """
 
 from __future__ import annotations

@@ -85,6 +85,7 @@ WIDE = Slice(
     "wide", "what is walked at random: three nodes, two sessions, some of everything",
     3, 2, 5,
     {
-        "create": 2, "move": 2, "replicate": 1, "close": 1, "restart": 1, "lapse": 2, "crash": 1, "register": 3, "tell": 3, "hear": 5
+        "create": 2, "move": 2, "replicate": 1, "close": 1, "restart": 1, "lapse": 2, "crash": 1, "register": 3,
+        "tell": 3, "hear": 5,
     },
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Everything that can happen in a world: `(label, world after)`; labels are the names of the model's actions.
 
-Commands are tried in every state, also where the machines refuse them: what changes something must be a step of the model, what
-is refused must change nothing. Each step goes through a machine's one door; nothing here knows a rule of the protocol. What is due
+Commands are tried in every state, also where the machines refuse them: what changes something must be a step of the model,
+what is refused must change nothing. Each step goes through a machine's one door; nothing here knows a rule of the protocol. What is due
 is not modelled: a step makes one thing due and then gives a Tick.
 """
 
@@ -20,7 +20,8 @@ from world import (
     Projection,
     World,
     client_name,
-    group_writes,
+    heard,
+    learnt,
     node_config,
     node_name,
     phase,
@@ -40,10 +41,6 @@ from pinfold.core.state import DirectoryState
 Step = tuple[str, World]
 WRITING = {"reserved", "storing", "stored", "verifying"}
 FETCHING = {"asked", "filling", "checking"}
-
-
-class Wrong(Exception):
-    """Raised when the machines break what the model takes for granted; its text says what."""
 
 
 class Steps:
@@ -75,21 +72,7 @@ class Steps:
         ready = directory.step(event, NOW)
         tables = written(world.tables, ready.persist) if world.tables else world.tables
         after = evolve(world, directory=directory, tables=tables, left=spent(world.left, spend), parts=[-1, world.parts[1]])
-        born = list(world.born)
-        born += sorted([c.id for c in directory.state.copies.get(SPEC.group, ()) if c.id not in world.born])
-        epochs = list(world.epochs)
-        for epoch in group_writes(ready):
-            if epochs and epoch < epochs[-1]:
-                raise Wrong(f"EPOCH-1: epoch {epoch} after {epochs[-1]}")
-            if not epochs or epoch > epochs[-1]:
-                epochs.append(epoch)
-        known = list(world.incarnations)
-        for n in range(1, self.slice.nodes + 1):
-            incarnation = directory.state.nodes[node_name(n)].incarnation
-            if incarnation not in known[n - 1]:
-                known[n - 1] = (*known[n - 1], incarnation)
-        after = evolve(after, born=tuple(born), epochs=tuple(epochs), incarnations=tuple(known))
-        return self._sent(after, ready)
+        return self._sent(learnt(after, ready), ready)
 
     def _node(
         self, world: World, n: int, event: Any, prepare: Callable[[NodeState], None] | None = None, spend: str = ""
@@ -100,10 +83,7 @@ class Steps:
             prepare(node.state)
         ready = node.step(event, NOW)
         after = evolve(world, nodes=swapped(world.nodes, n, node), left=spent(world.left, spend), parts=[world.parts[0], -1])
-        tokens = dict(world.tokens)
-        for token, copy in node.state.tokens.items():
-            tokens.setdefault(token, world.born.index(copy) + 1)
-        return self._sent(evolve(after, tokens=tuple(tokens.items())), ready)
+        return self._sent(heard(after, node), ready)
 
     def _sent(self, world: World, ready: Any) -> World:
         sent = self.projection.translate(world, ready)

@@ -27,6 +27,7 @@ from pinfold.core.ids import NO_COPY, CopyId, Key, Layout, NodeName, Peer, Tier,
 from pinfold.core.node import Node
 from pinfold.core.node_state import Copy as NodeCopy
 from pinfold.core.node_state import Kind, NodeConfig, NodeState, TierRoom
+from pinfold.core.records import evolve
 from pinfold.core.reports import Condition
 from pinfold.core.state import DirectoryConfig
 
@@ -85,6 +86,10 @@ class World:
     """What is durable; kept where the slice has restarts."""
     parts: list[int] = field(factory=lambda: [-1, -1])
     """The numbers of directory and nodes as projected; -1: not yet."""
+
+
+class Wrong(Exception):
+    """Raised when the machines break what the model takes for granted; its text says what."""
 
 
 class Projection:
@@ -168,7 +173,7 @@ class Projection:
 
     def _held(self, world: World, state: NodeState, copy: NodeCopy) -> Any:
         tokens = dict(world.tokens)
-        loads = [w for w in state.works.values() if w.kind is Kind.LOAD and w.copy == copy.copy]
+        loads = [w for w in state.works.values() if w.kind is Kind.LOAD and w.copy == copy.copy and w.token in tokens]
         serve = frozenset([tokens[work.token] for work in loads])
         touch = sum(place.guards for place in copy.places) - len(loads)
         return record(ph=phase(state, copy), touch=touch, serve=serve, bad=bool(copy.failed))
@@ -318,6 +323,28 @@ def written(tables: dict[str, dict[Any, Any]], writes: tuple[effects.Write, ...]
     return after
 
 
-def group_writes(ready: Ready) -> list[int]:
-    """The epochs that a step has made durable, in order."""
-    return [row.group.epoch for table, _, row in ready.persist if table == effects.GROUPS and row is not None]
+def learnt(world: World, ready: Ready) -> World:
+    """What a step of the directory says about its own numbers. The epochs are those that it has made durable, one by one."""
+    state = world.directory.state
+    born = sorted([copy.id for copy in state.copies.get(SPEC.group, ()) if copy.id not in world.born])
+    epochs = list(world.epochs)
+    for table, _, row in ready.persist:
+        if table == effects.GROUPS and row is not None:
+            epoch = row.group.epoch
+            if epochs and epoch < epochs[-1]:
+                raise Wrong(f"EPOCH-1: epoch {epoch} after {epochs[-1]}")
+            if not epochs or epoch > epochs[-1]:
+                epochs.append(epoch)
+    given = []
+    for n, known in enumerate(world.incarnations, 1):
+        incarnation = state.nodes[node_name(n)].incarnation
+        given.append(known if incarnation in known else (*known, incarnation))
+    return evolve(world, born=(*world.born, *born), epochs=tuple(epochs), incarnations=tuple(given))
+
+
+def heard(world: World, node: Node) -> World:
+    """What a node's tokens stand for."""
+    tokens = dict(world.tokens)
+    for token, copy in node.state.tokens.items():
+        tokens.setdefault(token, world.born.index(copy) + 1)
+    return evolve(world, tokens=tuple(tokens.items()))
