@@ -246,7 +246,7 @@ def sealed(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
     return Group(
         g.id, g.spec, LOCAL, k.revision, g.version + 1, REASON_NONE, k.manifest, NO_COPY, NO_COPY, CAUSE_CALLER, False,
         g.writer, g.created, 0, g.move_after,
-    ), in_role(c, AUTHORITATIVE)  # fmt: skip
+    ), Copy(c.id, c.node, False, c.tier, AUTHORITATIVE, c.slots, c.incarnation)  # fmt: skip
 
 
 def write_ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
