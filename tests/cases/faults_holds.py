@@ -90,8 +90,9 @@ def batch_past_the_guards(patch: pytest.MonkeyPatch) -> None:
         row = None if group is None else table.find(group, On.EVICT, NOWHERE)
         if group is None or row is None:
             return real(turn, session, hold, body)
+        known = facts(turn, group, NOWHERE, others=1)
         turn.next_revision()
-        change(turn, group, row, NOWHERE, facts(turn, group, NOWHERE, others=1))
+        change(turn, group, row, NOWHERE, known)
         return EvictAccepted(group.id, False, turn.revision, turn.revision)
 
     def apply_batch(batch: Any, turn: Any, session: Any, first: Any, body: Batch) -> Any:

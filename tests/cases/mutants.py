@@ -9,6 +9,8 @@ from tests.cases import faults_holds as holds
 from tests.cases import faults_leases as leases
 from tests.cases import faults_moves as moves
 from tests.cases import faults_node as node
+from tests.cases import faults_places as places
+from tests.cases import faults_rooms as rooms
 from tests.cases import faults_routes as routes
 from tests.cases.switches import Mutant as Mutant
 
@@ -43,6 +45,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("C43", "a node that finds a copy lost tells nobody", routes.loss_is_not_told),
     Mutant("C44", "a snapshot's place in the order is taken from its entries", routes.place_from_the_dump),
     Mutant("C45", "a batch stops at the first item that is refused", routes.batch_stops_at_the_first_no),
+    Mutant("C47", "who has connected is believed to have heard everything", places.snapshot_at_once, slow=True),
+    Mutant("C48", "numbers and terms are not compared", places.numbers_are_not_compared, slow=True),
     Mutant("C49", "the lease of a session that waits is not checked again", routes.leases_of_waiters_are_not_checked),
     Mutant("C50", "a node remembers the owner and not the highest number", routes.the_first_owner_is_remembered),
     Mutant("C52", "leases that were granted before a restart are not counted after it", leases.leases_end_with_the_term),
@@ -54,7 +58,37 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("C61", "a node is told by its name only", leases.nodes_by_name),
     Mutant("C60 a", "the room of a writer that may still write is given to others", routes.takeover_frees_the_room),
     Mutant("C60 b", "any client may end a write", routes.anybody_may_end),
+    Mutant("C62", "room is counted down by eviction only", rooms.counted_down_by_eviction_only),
+    Mutant("C63", "a create reserves before it looks", rooms.reserve_before_looking),
+    Mutant("C65", "an abort forgets one stage of a transfer", rooms.one_stage_is_forgotten),
+    Mutant("C66", "sizes of entries are summed, whatever room they have", rooms.sizes_are_summed),
+    Mutant("C67", "ends of copies are heard only when something is admitted", rooms.acknowledged_when_admitting),
+    Mutant("C68", "what has timed out is swept by create only", rooms.swept_when_creating),
+    Mutant("C69", "who finds no room asks again without a pause", rooms.asks_again_at_once),
+    Mutant("C71", "the loop sleeps on edges of a descriptor", places.woken_by_edges, slow=True),
+    Mutant("C73", "the record of a copy is dropped when it is told to go", rooms.dropped_at_the_end),
+    Mutant("C74", "a file is taken for the copy whose name it has", places.whose_it_is_is_not_checked),
     Mutant("C77", "a completion asserts what state it finds", routes.asserts_at_completion),
+    Mutant("C79", "a tier's error is not the end of its work but of the node", places.errors_go_up),
+    Mutant("C81", "a peer that does not answer is asked as often as ever", places.no_breaker),
+    Mutant("C82", "a write for which the medium has no room is told as done", places.full_is_a_success),
+    Mutant("C83 a", "a second create of a group that is being written is accepted, too", rooms.no_joining),
+    Mutant("C83 b", "whoever waits is told nothing while anything is being written", rooms.all_wait_for_all),
+    Mutant("C86", "while a hold is in the way the next look is now", rooms.tries_in_a_tight_loop),
+    Mutant("C87", "a group is fetched in one piece", places.in_one_piece),
+    Mutant("C88", "the map grows under an open transaction", places.grows_under_a_transaction),
+    Mutant("C89", "a handle does not know which process opened it", places.handles_survive_a_fork, slow=True),
+    Mutant("C90", "nobody keeps a list of open paths", places.no_registry_of_paths, slow=True),
+    Mutant("C92", "the map is writable", places.writable_map, slow=True),
+    Mutant("C94", "a ROUTER throws away what does not fit", places.router_by_default, slow=True),
+    Mutant("C96", "a send to a full pipe waits for room", places.sends_wait, slow=True),
+    Mutant("C97", "answers are matched in order", places.answers_in_order),
+    Mutant("C98", "sockets linger as by default", places.linger_by_default),
+    Mutant("C99", "a socket is shared between threads", places.anybody_s_socket),
+    Mutant("C100", "an id is made from model and dtype only", places.model_and_dtype_only),
+    Mutant("C102", "an id is Python's own hash", places.python_s_own_hash),
+    Mutant("C103", "what arrives is unpickled", places.unpickles, slow=True),
+    Mutant("C105", "a decision is guarded by the state before the last one", rooms.accepted_between_guard_and_write),
     Mutant("C108", "only a call that reads gives its hold back", holds.release_from_reading_only),
 )
 
