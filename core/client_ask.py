@@ -23,6 +23,8 @@ def start(turn: Turn, record: CallRecord) -> None:
         items = op.body.items if isinstance(op.body, c.Batch) else (op.body,)
         if not items or any(isinstance(item, c.Cancel) for item in items):
             give_up(turn, record, Refusal("BadRequest", "an empty batch, or a Cancel, which is the machine's own"))
+        elif _was_lost(turn, op.body):
+            give_up(turn, record, Refusal("HoldLost", "a renewal of the session has told so"))
         else:
             numbers.submit(turn, turn.update(record, step="do").call, "do", op.body)
     elif isinstance(op, Ask):
@@ -34,6 +36,13 @@ def start(turn: Turn, record: CallRecord) -> None:
     else:
         assert isinstance(op, CloseSessionOp)
         _close(turn, record)
+
+
+def _was_lost(turn: Turn, body: c.Body | c.Batch) -> bool:
+    """Whether this gives back a hold of this session that was heard to be lost: the machine has given it back already."""
+    if not isinstance(body, c.Unpin | c.Unref) or body.hold in turn.state.holds:
+        return False
+    return body.hold.session == turn.state.session.session and body.hold in turn.state.lost_holds
 
 
 def _ask(turn: Turn, record: CallRecord, query: c.Query) -> None:

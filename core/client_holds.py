@@ -95,10 +95,18 @@ def note(turn: Turn, number: Numbered, event: a.Answered) -> None:
             refused = answer.refusal.reason if isinstance(answer, a.Refused) else ""
             if isinstance(answer, a.Released) or refused in _ENDED:
                 holds.pop(body.hold, None)
-        elif isinstance(answer, a.RequestReleased):
-            for hold in [h for h, held in holds.items() if held.request == answer.request and h.sequence < number.sequence]:
-                del holds[hold]
+        elif isinstance(answer, a.RequestReleased) and answer.request:  # holds without a request belong to none
+            over = [h for h, held in holds.items() if held.request == answer.request and h.sequence < number.sequence]
+            forget(turn, tuple(over))
         learn(turn, body, answer, event.term)
+
+
+def forget(turn: Turn, over: tuple[HoldId, ...]) -> None:
+    """These have ended without us: they are not ours to give back, and a call that was using one goes on without."""
+    for hold in over:
+        turn.state.holds.pop(hold, None)
+    for record in [record for record in turn.state.calls.values() if record.hold in over]:
+        turn.update(record, hold=None)
 
 
 def release(turn: Turn, hold: HoldId) -> None:

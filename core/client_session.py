@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import answers as a
 from . import client_wire as wire
 from . import commands as c
+from .client_holds import forget, release
 from .client_state import BACKGROUND, Exchange, Numbered, Session, SessionPhase
 from .client_wire import DIRECTORY, News, Turn
 from .errors import Refusal
@@ -28,15 +29,15 @@ def needed(turn: Turn) -> bool:
 def forget_if_lapsed(turn: Turn) -> None:
     """An idle session that was not renewed may be over; it has nothing, so that a new one is as good."""
     state, session = turn.state, turn.state.session
-    idle = not (state.numbers or state.holds or session.resumed or turn.config.keep_session)
+    idle = not (state.numbers or state.holds or state.releases or session.resumed or turn.config.keep_session)
     if session.phase is SessionPhase.OPEN and idle and turn.now - session.renewed_at >= session.lease_ms * 2 // 3:
-        state.releases.clear()
         state.session = Session(opening=session.opening + 1)
 
 
 def open_session(turn: Turn) -> None:
     state, config = turn.state, turn.config
-    if state.session.phase is SessionPhase.NONE:
+    leaving = bool(config.session_name) and any(exchange.slot == "bye" for exchange in state.exchanges.values())
+    if state.session.phase is SessionPhase.NONE and not leaving:
         state.session = evolve(state.session, phase=SessionPhase.OPENING)
         token = f"{config.boot}.session.{state.session.opening}"
         message = c.OpenSession(config.client, token, config.session_name, config.lease_ms)
@@ -60,7 +61,7 @@ def opened(turn: Turn, exchange: Exchange, answer: a.QueryAnswer) -> None:
         )  # fmt: skip
         state.next_sequence = answer.next_sequence
         lose(turn, tuple(hold for hold in state.holds if hold.session != answer.session))
-        still = [body for body in state.releases if body.hold in state.holds]
+        still = [body for body in state.releases if body.hold.session == answer.session]
         state.releases.clear()
         state.releases.extend(still)
         turn.count("sessions_opened")
@@ -95,6 +96,9 @@ def kept(turn: Turn, exchange: Exchange, answer: a.QueryAnswer) -> None:
         state.session = evolve(
             state.session, lease_ms=answer.lease_ms, renewed_at=exchange.started, renew_at=exchange.started + third
         )
+        for hold in answer.lost:
+            release(turn, hold)  # the directory keeps a lost hold until it is told that we have heard
+        forget(turn, answer.lost)
         lose(turn, answer.lost)
     elif isinstance(answer, a.Refused) and exchange.message.session == state.session.session:
         session_over(turn, answer.refusal)
@@ -103,7 +107,7 @@ def kept(turn: Turn, exchange: Exchange, answer: a.QueryAnswer) -> None:
 def lose(turn: Turn, lost: tuple[HoldId, ...]) -> None:
     known = frozenset(turn.state.lost_holds)
     new = tuple(hold for hold in lost if hold not in known)
-    for hold in new:
+    for hold in lost:  # one that was heard to be lost may have come after that, with a late answer
         turn.state.holds.pop(hold, None)
     turn.state.lost_holds = (*turn.state.lost_holds, *new)[-turn.config.lost_holds_max :]
 
@@ -156,8 +160,13 @@ def _end_numbers(turn: Turn, refusal: Refusal) -> list[Numbered]:
 
 
 def abandon_session(turn: Turn) -> None:
-    """A number without an answer for too long blocks all later ones. Give the session up: its lease ends its holds."""
+    """A number without an answer for too long blocks all later ones. Give the session up: its lease ends its holds.
+
+    A named session would be resumed instead, with holds in it that nobody here knows any more. So it is said good-bye to until
+    that is answered, and not opened before (`open_session`).
+    """
     session = turn.state.session.session
     session_over(turn, Refusal("SessionEnded", "given up: the directory does not answer"))
     message = c.CloseSession(turn.config.client, turn.token(), session)
-    wire.ask(turn, BACKGROUND, "bye", DIRECTORY, message, give_up=turn.now + turn.config.background_ms)
+    give_up = 0 if turn.config.session_name else turn.now + turn.config.background_ms
+    wire.ask(turn, BACKGROUND, "bye", DIRECTORY, message, give_up=give_up)

@@ -251,8 +251,8 @@ class Locate:
 class Await:
     """Tell when something has ended, or that `timeout_ms` passed. Answers `Awaited`.
 
-    `want`: `"readable"` (the group), `"settled"` (no live move with id `copy`), `"gone"` (the group's record has ended),
-    `"drained"` (the node named in `node`).
+    `want`: `"readable"` (the group; or `copy`, if it is named), `"settled"` (no live move with id `copy`), `"gone"` (the group's
+    record has ended), `"drained"` (the node named in `node`).
     """
 
     client: Peer

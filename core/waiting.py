@@ -6,10 +6,11 @@ from . import table
 from .answers import Awaited, Refused
 from .commands import Await
 from .errors import Refusal
-from .ids import NO_COPY, Reason, State
+from .ids import NO_COPY, Reason, Role, State
+from .ledger import copy_in
 from .rows import is_readable
 from .sessions import told
-from .state import Waiter
+from .state import Copy, Waiter
 from .turn import Turn
 
 WANTS = ("readable", "settled", "gone", "drained")
@@ -56,7 +57,16 @@ def _outcome(turn: Turn, waiter: Waiter) -> str:
         return "gone"
     if waiter.want == "gone":
         return "gone" if group.state is State.EVICTED else ""
+    if waiter.copy != NO_COPY:
+        return _of_copy(copy_in(state.copies[group.id], waiter.copy))
     return "readable" if any(is_readable(copy) for copy in state.copies[group.id]) else ""
+
+
+def _of_copy(copy: Copy | None) -> str:
+    """Who named a copy wants to know what became of it: the group may be readable as what somebody else has written since."""
+    if copy is None or copy.role is Role.RETIRING or copy.role is Role.FREEING:
+        return "gone"
+    return "readable" if is_readable(copy) else ""
 
 
 def _tell(turn: Turn, waiter: Waiter, outcome: str) -> None:

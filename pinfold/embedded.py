@@ -112,7 +112,7 @@ class EmbeddedCluster:
         port = self.wire.port(DIRECTORY)
         member = Member(Driver(directory, store=self.store, wire=port), port, directory)
         self.members[DIRECTORY] = member
-        member.driver.hold(directory.start(self.now))
+        member.driver.hold(directory.start(self.now, self.store.term))
         self.store.fence(directory.state.meta.term)
         member.driver.flush()
 

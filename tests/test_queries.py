@@ -6,7 +6,7 @@ import pytest
 
 from pinfold.core import commands as c
 from pinfold.core.answers import Awaited, Described, Explained, Located, Refused, Told
-from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldKind, MovePolicy, NodeName, Reason, Role, State, Tier
+from pinfold.core.ids import NO_COPY, GroupId, HoldKind, MovePolicy, NodeName, Reason, Role, State, Tier
 from pinfold.core.reports import Heartbeat, TierFill
 
 from .directory_world import CLIENT, MANIFEST, N1, N2, N3, STORE, World, id_of, spec_of
@@ -328,6 +328,5 @@ def test_a_question_that_makes_no_sense_is_refused(world: World) -> None:
 
 def test_a_wait_lasts_no_longer_than_the_named_limit() -> None:
     world = World(wait_ms_max=500)
-    world.create("A")
-    world.step(c.Await(CLIENT, "w", "readable", id_of("A"), CopyId(0, 0, 0), timeout_ms=10**9))
+    world.step(c.Await(CLIENT, "w", "readable", id_of("A"), world.create("A").copy, timeout_ms=10**9))
     assert next(iter(world.state.waiters.values())).due == world.state.meta.clock_ms + 500
