@@ -95,9 +95,6 @@ MUTANTS: tuple[Mutant, ...] = (
 
 @contextmanager
 def inherit(name: str) -> Iterator[None]:
-    """In a child process: run under the mutant of this name, "" for none."""
-    if not name:
-        yield
-        return
+    """In a child process: run under the mutant of this name."""
     with next(mutant for mutant in MUTANTS if mutant.name == name).on():
         yield

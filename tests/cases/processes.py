@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+from contextlib import ExitStack
 from typing import Any
 
 from pinfold.backends import lmdb_database
@@ -10,8 +11,6 @@ from pinfold.backends.base import StoreError
 from pinfold.backends.lmdb import LmdbStore
 from pinfold.core.driver import Outcome
 from pinfold.testing_records import KIT_SCHEMA, Small
-from tests.cases.mutants import inherit
-from tests.cases.switches import inherited
 
 BATCH = 8
 
@@ -88,5 +87,10 @@ def fill(folder: str, limit: int) -> None:
 
 if __name__ == "__main__":
     word, *given = sys.argv[1:]
-    with inherit(inherited()):
+    with ExitStack() as stack:
+        mutant = os.environ.get("PINFOLD_CASE_MUTANT", "")
+        if mutant:
+            from tests.cases.mutants import inherit
+
+            stack.enter_context(inherit(mutant))
         globals()[word](*given[:1], *map(int, given[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,8 +80,3 @@ def wrapped_method(patch: pytest.MonkeyPatch, owner: type, name: str, around: Ca
         return around(method, *args, **named)
 
     patch.setattr(owner, name, instead)
-
-
-def inherited() -> str:
-    """The name of the mutant that this process was started under, "" for none."""
-    return os.environ.get(VARIABLE, "")

@@ -166,7 +166,7 @@ def test_c69_lost_wakeup_nobody_waits_for_room_that_can_t_come() -> None:
             for spare in (0, 10):
                 marks = {"high": high, "low": high - 50, "spill": bool(spare)}
                 cluster = Cluster("n1", slots=slots, stores=spare, directory=marks)
-                cluster.STEPS_MAX = 20_000  # type: ignore[misc]
+                cluster.STEPS_MAX = 5_000  # type: ignore[misc]
                 cluster.client("b")
                 held = cluster.put("G", keep_pin=True).hold
                 assert held is not None

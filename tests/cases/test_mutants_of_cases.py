@@ -49,7 +49,13 @@ def fails(test: Test, request: pytest.FixtureRequest) -> bool:
     return False
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def parameters() -> list[Any]:
+    """Those that start processes, or wait for what never comes, are marked."""
+    slow = {True: [pytest.mark.processes], False: []}
+    return [pytest.param(mutant, marks=slow[mutant.slow], id=mutant.name.replace(" ", "-")) for mutant in MUTANTS]
+
+
+@pytest.mark.parametrize("mutant", parameters())
 def test_a_case_fails_under_its_mutant(
     mutant: Mutant, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ def test_c86_slow_node_a_holder_that_has_stopped_reading_costs_others_little_and
     world.do(c.Drain(N2))
     world.refused(c.Create(spec_of("more", 5)), "NoSpace")
     ticks, until = 0, world.now + 1_000
-    while world.now < until and ticks < 1_000:
+    while world.now < until and ticks < 200:
         world.tick()
         ticks += 1
         due = world.ready.alarm

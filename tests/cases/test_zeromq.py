@@ -76,7 +76,7 @@ def test_c47_zeromq_what_was_said_before_the_connection_worked_is_noticed_as_mis
         for number in range(20):
             early.send(address, stat(number))  # nobody listens there yet
         early.poll(20)
-        server = stack.enter_context(ServerWire(address, limits=FAST))
+        server = stack.enter_context(zmq_world.server_at(address))
         news: list[PeerUnreachable] = []
         got = zmq_world.run(early, server, until=lambda got: len(got) == 20 or news.extend(early.unreachable()) or news)
         assert [message.token for _, message in got] == [str(number) for number in range(20)] or news
@@ -223,7 +223,7 @@ def test_c96_zeromq_a_peer_that_dies_with_a_full_pipe_stops_nobody() -> None:
         news: list[PeerUnreachable] = []
         zmq_world.run(ours, other, until=lambda _: news.extend(ours.unreachable()) or news)
         assert news[0].peer == dies.address
-        back = stack.enter_context(ServerWire(dies.address, limits=limits))
+        back = stack.enter_context(zmq_world.server_at(dies.address, limits))
         end = time.monotonic() + zmq_world.PATIENCE_S
         got: list[Any] = []
         while not any(message == stat(9) for _, message in got):

@@ -17,6 +17,7 @@ from pinfold.core.ids import NodeName, Peer, Tier
 from pinfold.core.node import Node
 from pinfold.core.node_state import NodeConfig, TierRoom
 from pinfold.core.state import RECORD_TYPES, DirectoryConfig
+from pinfold.transport.base import CannotBind, Limits
 from pinfold.transport.zmq import ClientWire, ServerWire
 from tests.wiring import FAST
 
@@ -39,6 +40,17 @@ def run(*wires: Wire, until: Callable[[list[Any]], Any]) -> list[Any]:
         for wire in wires:
             got += wire.poll(2)
     return got
+
+
+def server_at(bind: str, limits: Limits = FAST) -> ServerWire:
+    """A server at an address that another one has just left: the library lets go of it in the background."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ServerWire(bind, limits=limits)
+        except CannotBind:
+            assert time.monotonic() < end, f"{bind} stays in use"
+            time.sleep(0.02)
 
 
 class Replies:
@@ -103,7 +115,7 @@ def directory_at(bind: str, store: MemoryStore, **config: Any) -> Party:
     tables = store.load()
     state = Directory.load(tables) if tables.get("meta") else Directory.blank(store.identity.store_id)
     machine = Directory(DirectoryConfig(repair_ms=50, **config), state)
-    party = Party(machine, ServerWire(bind, limits=FAST), store=store)
+    party = Party(machine, server_at(bind), store=store)
     party.driver.hold(machine.start(now_ms(), store.term))
     store.fence(machine.state.meta.term)
     party.driver.flush()
