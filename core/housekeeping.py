@@ -19,7 +19,9 @@ def tick(turn: Turn) -> None:
     """Everything that is due now, in a fixed order."""
     state, now = turn.state, turn.now
     for session in [number for number, due in state.session_due.items() if due <= now]:
-        sessions.end_session(turn, session)
+        left = sessions.end_session(turn, session)
+        if left:
+            turn.count("holds_expired", left)
     for name in [name for name, due in state.node_due.items() if due <= now]:
         membership.lapse(turn, state.nodes[name])
     _timed_copies(turn)

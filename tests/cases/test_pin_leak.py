@@ -51,6 +51,7 @@ def test_c01_pin_leak_a_look_up_gives_back_all_its_pins_and_not_only_those_it_us
     end_by_lease(world, world.session, other)
     assert list(world.state.holds) == [kept]
     assert world.counter("sessions_ended") == 1
+    assert world.counter("holds_expired") == 4  # a leak is said, and how large it was
     world.refused(c.Evict(id_of("G1")), "Pinned", other)
     assert isinstance(world.do(c.Evict(id_of("G2")), other), EvictAccepted)
 
