@@ -64,10 +64,20 @@ def relieve(turn: Turn) -> None:
 def _relieve_place(turn: Turn, place: NodeName, excess: int) -> None:
     state, config = turn.state, turn.config
     victims = eviction.pick_victims(_candidates(turn, place), excess, eviction.POLICIES[config.eviction], WEIGHTS, turn.now)
+    spills = config.spill_moves_max - _moves_from(turn, place) if config.spill else 0
     for group_id in victims:
         group = state.groups[group_id]
-        if not _spill(turn, group) and ends.evict(turn, group, Reason.EVICTED) is None:
+        if spills > 0 and _spill(turn, group):
+            spills -= 1
+        elif ends.evict(turn, group, Reason.EVICTED) is None:
             turn.count("evictions")
+
+
+def _moves_from(turn: Turn, place: NodeName) -> int:
+    """Live moves whose source lies at `place`: its node works at them, and has a limit on how many."""
+    state = turn.state
+    sources = state.copies_at.get(place, {})
+    return sum(1 for group_id in state.unsettled if state.groups[group_id].source in sources)
 
 
 def _candidates(turn: Turn, place: NodeName) -> list[Candidate]:
@@ -113,7 +123,7 @@ def _candidate(state: DirectoryState, group: Group, copies: tuple[Copy, ...], ch
 
 def _spill(turn: Turn, group: Group) -> bool:
     """Move a victim to a remote store with room, if configured. False: it has to be evicted."""
-    if not turn.config.spill or group.state is not State.LOCAL:
+    if group.state is not State.LOCAL:
         return False
     slots = len(group.spec.sizes)
     for store in turn.config.stores:

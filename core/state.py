@@ -350,6 +350,9 @@ class DirectoryConfig:
     lost_told_max: int = 1_000
     """Lost holds that one `KeptAlive` names; the rest follow when these have been released."""
     drain_moves_max: int = 32
+    spill_moves_max: int = 32
+    """Moves from one node that a relief may have under way, its spills included; victims beyond them are evicted. Below the
+    `jobs_max` of a node, which fails what is more."""
     housekeeping_items: int = 512
 
     eviction: str = "lru"

@@ -305,6 +305,15 @@ def test_victims_go_to_the_store_instead_where_that_is_configured() -> None:
     assert world.is_in("B", State.EVICTING), "the store is full"
 
 
+def test_a_node_gets_no_more_spills_at_once_than_it_may_and_what_is_beyond_goes_for_good() -> None:
+    world = World(N1, capacity=10, stores=10, spill=True, high=900, low=300, spill_moves_max=2)
+    for name in "ABCDEFGHIJ":
+        world.put(name)
+    world.tick()
+    assert [name for name in "ABCDEFGHIJ" if world.is_in(name, State.MIGRATING_OUT)] == ["A", "B"]
+    assert [name for name in "ABCDEFGHIJ" if world.is_in(name, State.EVICTING)] == ["C", "D", "E", "F", "G"]
+
+
 def test_a_full_store_makes_room_by_eviction() -> None:
     world = World(N1, stores=2, high=900, low=500)
     for name in "AB":
