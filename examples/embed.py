@@ -3,8 +3,8 @@
     python examples/embed.py
 
 The engine brings four small ports (a store, a wire, byte work, a clock) and lets `pinfold.core.driver.Driver` run the machines
-over them. Here the store is a dict, the wire a queue, the bytes lie in a dict, and the clock is counted by hand; in yours they are
-whatever you have. The machines are the ones that the cluster runs.
+over them. Here the store is a dict, the wire a queue, the bytes lie in a dict, and the clock is counted by hand; in yours they
+are whatever you have. The machines are the ones that the cluster runs.
 """
 
 from __future__ import annotations
