@@ -238,20 +238,22 @@ TakeOrder(m) ==         \* FENCE-1: a number above the last taken, in the curren
      IN Says(n, y, IF m.term > node[n].term THEN Told(n, y, tells) ELSE tells) /\ Free
 
 (* A write: by its client, in four steps; it may be given up at any time.   *)
+(* `twist` bounds what is out of the ordinary in the making of a copy.      *)
 
 Has(n, c, ph) == ~node[n].fenced /\ node[n].has[c].ph = ph
-Turns(n, c, ph, touch, out) == Free /\ Says(n, [node[n] EXCEPT !.has[c].ph = ph, !.has[c].touch = touch], out)
+Turns(n, c, ph, touch, out) == Says(n, [node[n] EXCEPT !.has[c].ph = ph, !.has[c].touch = touch], out)
 
 Fails(n, c) == Says(n, [node[n] EXCEPT !.has[c].ph = "failed", !.has[c].bad = TRUE], {Fact(n, "failed", c)})
 
-Write(n, c) == (Has(n, c, "reserved") \/ Has(n, c, "stored")) /\ Turns(n, c, "storing", 1, {})
-Stored(n, c) == Has(n, c, "storing") /\ Turns(n, c, "stored", 0, {})
-EndWrite(n, c) == Has(n, c, "stored") /\ Turns(n, c, "verifying", 1, {})
-Verified(n, c) == Has(n, c, "verifying") /\ Turns(n, c, "verified", 0, {Fact(n, "sealed", c)})
-EndWriteAgain(n, c) == Has(n, c, "verified") /\ Says(n, node[n], {Fact(n, "sealed", c)}) /\ Free
+Write(n, c) == Has(n, c, "reserved") /\ Turns(n, c, "storing", 1, {}) /\ Free
+WriteAgain(n, c) == Has(n, c, "stored") /\ Turns(n, c, "storing", 1, {}) /\ Spend("twist")
+Stored(n, c) == Has(n, c, "storing") /\ Turns(n, c, "stored", 0, {}) /\ Free
+EndWrite(n, c) == Has(n, c, "stored") /\ Turns(n, c, "verifying", 1, {}) /\ Free
+Verified(n, c) == Has(n, c, "verifying") /\ Turns(n, c, "verified", 0, {Fact(n, "sealed", c)}) /\ Free
+EndWriteAgain(n, c) == Has(n, c, "verified") /\ Says(n, node[n], {Fact(n, "sealed", c)}) /\ Spend("twist")
 
 AbortWrite(n, c) ==
-  /\ ~node[n].fenced /\ node[n].has[c].ph \in {"reserved", "storing", "stored", "verifying"} /\ Free
+  /\ ~node[n].fenced /\ node[n].has[c].ph \in {"reserved", "storing", "stored", "verifying"} /\ Spend("twist")
   /\ Fails(n, c)
 
 (* A fetch: the source serves a read under a guard, the target stores and verifies *)
@@ -268,14 +270,14 @@ Served(n, c, t) ==
   /\ ~node[n].fenced /\ t \in node[n].has[c].serve /\ Free
   /\ Says(n, [node[n] EXCEPT !.has[c].serve = @ \ {t}], {[k |-> "blocks", c |-> t]})
 
-BlocksCame(m) == m.k = "blocks" /\ \E n \in Node : Has(n, m.c, "asked") /\ Turns(n, m.c, "filling", 1, {})
-Filled(n, c) == Has(n, c, "filling") /\ Turns(n, c, "checking", 1, {})
-Checked(n, c) == Has(n, c, "checking") /\ Turns(n, c, "verified", 0, {Fact(n, "done", c)})
+BlocksCame(m) == m.k = "blocks" /\ \E n \in Node : Has(n, m.c, "asked") /\ Turns(n, m.c, "filling", 1, {}) /\ Free
+Filled(n, c) == Has(n, c, "filling") /\ Turns(n, c, "checking", 1, {}) /\ Free
+Checked(n, c) == Has(n, c, "checking") /\ Turns(n, c, "verified", 0, {Fact(n, "done", c)}) /\ Free
 SourceRefused(m) == /\ m.k = "refused"
                     /\ \E n \in Node : Has(n, m.c, "asked") /\ Fails(n, m.c) /\ Free
 
 JobDeadline(n, c) ==
-  /\ ~node[n].fenced /\ node[n].has[c].ph \in {"asked", "filling", "checking"} /\ Free
+  /\ ~node[n].fenced /\ node[n].has[c].ph \in {"asked", "filling", "checking"} /\ Spend("twist")
   /\ Fails(n, c)
 
 (* Guards: bytes go only when nobody touches them (USE-1) *)
@@ -356,7 +358,7 @@ Times == \/ Tick \/ Restart
          \/ \E n \in Node : Lapse(n) \/ Heartbeat(n) \/ TellInventory(n) \/ Crash(n)
 
 AtNodes == \/ \E n \in Node, c \in Copy :
-                \/ Write(n, c) \/ Stored(n, c) \/ EndWrite(n, c) \/ EndWriteAgain(n, c) \/ Verified(n, c)
+                \/ Write(n, c) \/ WriteAgain(n, c) \/ Stored(n, c) \/ EndWrite(n, c) \/ EndWriteAgain(n, c) \/ Verified(n, c)
                 \/ AbortWrite(n, c)
                 \/ Filled(n, c) \/ Checked(n, c) \/ JobDeadline(n, c)
                 \/ ReaderComes(n, c) \/ ReaderGoes(n, c) \/ TouchEnds(n, c) \/ Released(n, c)
@@ -428,4 +430,8 @@ NUMBER1 == [][\A n \in Node : node'[n].boot = node[n].boot =>
 
 USE2 == [][\A n \in Node, c \in Copy : (node'[n].boot = node[n].boot /\ node[n].has[c].ph # "none"
               /\ node'[n].has[c].ph = "none") => node[n].has[c].touch = 0 /\ node[n].has[c].serve = {}]_vars
+
+USE3 ==         \* what somebody holds is not freed
+  [][\A c \in Copy : (/\ dir.list[c].role \in {"AUTHORITATIVE", "REPLICA", "RETIRING"}
+                     /\ \E s \in Session : dir.pins[s][c] > 0 /\ dir'.open[s]) => dir'.list[c].role # "FREEING"]_vars
 =============================================================================

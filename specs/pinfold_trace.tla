@@ -76,6 +76,7 @@ OfDirectory ==
 OfNode ==
   CASE Name = "TakeOrder" -> \E m \in msgs : m.k = "order" /\ <<m.n, m.inc, m.term, m.num>> = P /\ TakeOrder(m)
     [] Name = "Write" -> Write(P[1], P[2])
+    [] Name = "WriteAgain" -> WriteAgain(P[1], P[2])
     [] Name = "Stored" -> Stored(P[1], P[2])
     [] Name = "EndWrite" -> EndWrite(P[1], P[2])
     [] Name = "EndWriteAgain" -> EndWriteAgain(P[1], P[2])

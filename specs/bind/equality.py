@@ -64,8 +64,7 @@ def enumerate_machines(one: Slice, states: States, sample_every: int = 50) -> Fo
                     following.append(after)
                 elif found.steps % sample_every == 0:
                     samples.append((there, after))
-            if sample_every:
-                successors[here] = frozenset(out)
+            successors[here] = frozenset(out)
         front = following
     for here, world in samples:
         found.again += 1
@@ -74,7 +73,7 @@ def enumerate_machines(one: Slice, states: States, sample_every: int = 50) -> Fo
         if out_again != successors[here]:
             one_way = {label for label, _ in out_again - successors[here]}
             other = {label for label, _ in successors[here] - out_again}
-            found.differences.append(f"two worlds of one projection differ in what can happen: {sorted(one_way)}, {sorted(other)}")
+            found.differences.append(f"two worlds of one projection part: {sorted(one_way)} against {sorted(other)}")
     found.seconds = time.monotonic() - begun
     return found
 
@@ -123,7 +122,7 @@ def compare(one: Slice, folder: Path) -> Compared:
     )  # fmt: skip
 
 
-ACTIONS = "PROPERTIES EPOCH1 COPY3 INV1 NUMBER1 USE2"
+ACTIONS = "PROPERTIES EPOCH1 COPY3 INV1 NUMBER1 USE2 USE3"
 
 
 def of_texts(states: States, text: dict[str, str]) -> View:

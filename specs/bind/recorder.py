@@ -1,39 +1,40 @@
 """Runs of the embedded cluster, recorded as actions of the model.
 
 Every step of a directory or node that changes its projection, or sends something new, becomes one action, or several where the
-model takes one step as several (then only the last is observed). A step that no action stands for raises `Unmapped`. A step that is
-beyond the model (`Beyond`: a third session, a sixth copy) ends the trace before it.
+model takes one step as several (then only the last is observed). A step that no action stands for raises `Unmapped`. One that is
+beyond the model (a session that is opened later, one copy more than it has) ends the trace before it.
 """
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from attrs import define, field
+from slices import Slice
+from values import States
+from world import FACTS, SPEC, Projection, World, heard, learnt, node_name
 
+from pinfold.backends.bytework import InlineByteWork
 from pinfold.backends.memory import MemoryStore
-from pinfold.core import commands, events, orders, reports, requests
-from pinfold.core.answers import Answered
+from pinfold.core import commands, orders, reports, requests
 from pinfold.core.commands import Command
 from pinfold.core.effects import Ready
 from pinfold.core.events import Tick
 from pinfold.core.ids import Role
 from pinfold.core.node import Node
-from pinfold.core.node_state import Kind
 from pinfold.core.records import evolve
-from pinfold.core.state import RECORD_TYPES, DirectoryState
+from pinfold.core.state import RECORD_TYPES
 from pinfold.embedded import DIRECTORY, EmbeddedCluster, EmbeddedConfig, Member
-from slices import Slice
-from values import States
-from world import FACTS, SPEC, Projection, World, heard, learnt, node_name
 
 ROLES = ("GONE", "INCOMING", "AUTHORITATIVE", "REPLICA", "RETIRING", "FREEING")
 PHASES = (
     "none", "reserved", "storing", "stored", "verifying", "asked", "filling", "checking", "verified", "failed", "freeing"
 )  # fmt: skip
 PATHS = {
-    ("reserved", "storing"): ("Write",), ("stored", "storing"): ("Write",), ("storing", "stored"): ("Stored",),
-    ("storing", "verifying"): ("Stored", "EndWrite"), ("stored", "verifying"): ("EndWrite",), ("verifying", "verified"): ("Verified",),
+    ("reserved", "storing"): ("Write",), ("stored", "storing"): ("WriteAgain",), ("storing", "stored"): ("Stored",),
+    ("storing", "verifying"): ("Stored", "EndWrite"), ("stored", "verifying"): ("EndWrite",),
+    ("verifying", "verified"): ("Verified",),
     ("asked", "filling"): ("BlocksCame",), ("filling", "checking"): ("Filled",), ("checking", "verified"): ("Checked",),
 }  # fmt: skip
 """From what a node had of a copy to what it has: the actions."""
@@ -43,10 +44,6 @@ Action = tuple[str, tuple[Any, ...]]
 
 class Unmapped(Exception):
     """Raised when a machine does what no action of the model stands for."""
-
-
-class Beyond(Exception):
-    """Raised when a run leaves what the model describes."""
 
 
 @define
@@ -67,6 +64,26 @@ class Trace:
     ends: str = ""
 
 
+class SlowWork:
+    """Byte work that takes its time, so that other things happen meanwhile."""
+
+    def __init__(self, inner: InlineByteWork, cluster: EmbeddedCluster, chance: random.Random) -> None:
+        self._inner = inner
+        self._cluster = cluster
+        self._chance = chance
+        self._waiting: list[tuple[int, Any]] = []
+
+    def submit(self, work: Any) -> None:
+        self._inner.submit(work)
+
+    def poll(self) -> list[Any]:
+        now = self._cluster.now
+        self._waiting += [(now + self._chance.choice((0, 0, 3, 30, 300)), done) for done in self._inner.poll()]
+        due = [done for at, done in self._waiting if at <= now]
+        self._waiting = [(at, done) for at, done in self._waiting if at > now]
+        return due
+
+
 class RecordedCluster(EmbeddedCluster):
     """An embedded cluster that writes its steps down, from `record` on."""
 
@@ -74,7 +91,11 @@ class RecordedCluster(EmbeddedCluster):
         self.trace = Trace(seed)
         self._world: World | None = None
         self._projection = Projection(one, States())
+        self._chance = random.Random(seed)
         super().__init__(config, store=MemoryStore(RECORD_TYPES, store_id="spec"))
+
+    def _bytework(self, name: str) -> Any:
+        return SlowWork(super()._bytework(name), self, self._chance)
 
     def record(self) -> None:
         """The model's first state: every node registered and ready, sessions open, nothing under way."""

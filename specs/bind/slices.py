@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-BUDGETS = ("create", "move", "replicate", "close", "restart", "lapse", "crash", "register", "tell", "hear")
+BUDGETS = ("create", "move", "replicate", "close", "restart", "lapse", "crash", "register", "twist", "tell", "hear")
 """What a step may use up, in a stated order; the model's `left`."""
 
 
@@ -47,45 +47,60 @@ SLICES = {
     one.name: one
     for one in (
         Slice(
-            "write", "one node, one session: create, write, seal, pin, refer, evict, free, and again",
-            1, 1, 2, {"create": 2, "close": 1}, edges=True, ci=True,
+            "tiny", "one node, one session, one copy: create, write, seal, pin, refer, evict, free",
+            1, 1, 1, {"create": 1, "twist": 1}, edges=True, ci=True,
+        ),
+        Slice(
+            "write", "the same with a second copy, and the session may end",
+            1, 1, 2, {"create": 2, "close": 1, "twist": 1}, edges=True,
         ),
         Slice(
             "share", "one node, two sessions: both pin and refer, either ends",
-            1, 2, 2, {"create": 2, "close": 2},
+            1, 2, 2, {"create": 2, "close": 2, "twist": 1},
         ),
         Slice(
             "move", "two nodes: a move with commit, abort and cancel, under pins and readers",
-            2, 1, 2, {"create": 1, "move": 1}, edges=True,
+            2, 1, 2, {"create": 1, "move": 1, "twist": 2}, edges=True,
+        ),
+        Slice(
+            "back", "two nodes: a move there and a move back, onto what retires",
+            2, 1, 3, {"create": 1, "move": 2}, touch=0,
         ),
         Slice(
             "restart", "two nodes: a move, and the directory starts again at any point of it",
-            2, 1, 2, {"create": 1, "move": 1, "restart": 1},
+            2, 1, 2, {"create": 1, "move": 1, "restart": 1}, touch=0,
         ),
         Slice(
             "repair", "one node: the directory starts again, inventories are late",
-            1, 1, 1, {"create": 1, "restart": 1, "tell": 1, "hear": 1}, edges=True,
+            1, 1, 1, {"create": 1, "restart": 1, "twist": 1, "tell": 1, "hear": 2}, edges=True,
         ),
         Slice(
             "lapse", "one node: its lease ends, it returns in the same boot",
-            1, 1, 1, {"create": 1, "lapse": 1, "register": 1, "tell": 1, "hear": 2},
+            1, 1, 1, {"create": 1, "lapse": 1, "register": 1, "twist": 1, "hear": 2},
         ),
         Slice(
             "boots", "one node: its process dies, and a late registration of the old boot arrives",
-            1, 1, 1, {"create": 1, "crash": 1, "lapse": 1, "register": 2, "hear": 1},
+            1, 1, 1, {"create": 1, "crash": 1, "lapse": 1, "register": 2, "hear": 1}, touch=0,
         ),
         Slice(
             "heirs", "two nodes: a replica, and the owner is away for good",
-            2, 1, 2, {"create": 1, "replicate": 1, "lapse": 1},
+            2, 1, 2, {"create": 1, "replicate": 1, "lapse": 1}, touch=0,
         ),
     )
 }  # fmt: skip
 
-WIDE = Slice(
-    "wide", "what is walked at random: three nodes, two sessions, some of everything",
-    3, 2, 5,
-    {
-        "create": 2, "move": 2, "replicate": 1, "close": 1, "restart": 1, "lapse": 2, "crash": 1, "register": 3,
-        "tell": 3, "hear": 5,
-    },
+WALKS = (
+    Slice(
+        "quiet_walks", "two nodes, two sessions: moves and replicas, nobody dies",
+        2, 2, 4, {"create": 2, "move": 3, "replicate": 1, "close": 1, "twist": 2, "tell": 1, "hear": 2}, touch=2,
+    ),
+    Slice(
+        "wild_walks", "three nodes, two sessions, some of everything",
+        3, 2, 5,
+        {
+            "create": 3, "move": 3, "replicate": 2, "close": 1, "restart": 1, "lapse": 2, "crash": 1, "register": 3, "twist": 2,
+            "tell": 2, "hear": 4,
+        },
+    ),
 )  # fmt: skip
+"""What TLC walks through at random: far more than can be enumerated."""

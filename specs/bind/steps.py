@@ -1,8 +1,8 @@
 """Everything that can happen in a world: `(label, world after)`; labels are the names of the model's actions.
 
-Commands are tried in every state, also where the machines refuse them: what changes something must be a step of the model,
-what is refused must change nothing. Each step goes through a machine's one door; nothing here knows a rule of the protocol. What is due
-is not modelled: a step makes one thing due and then gives a Tick.
+Commands are tried in every state, also where the machines refuse them: what changes something must be a step of the model, what
+is refused must change nothing. Each step goes through a machine's one door; nothing here knows a rule of the protocol. What is
+due is not modelled: a step makes one thing due and then gives a Tick.
 """
 
 from __future__ import annotations
@@ -237,11 +237,11 @@ class Steps:
             word = phase(state, copy)
             if word in WRITING:
                 yield from self._writer(world, n, copy.copy, word, copy.writer)
-            elif word == "verified":
+            elif word == "verified" and has(world, "twist"):
                 end = requests.EndWrite(client_name(1), "again", copy.copy, MANIFEST)
-                yield "EndWriteAgain", self._node(world, n, end)
-            elif word in FETCHING:
-                yield "JobDeadline", self._node(world, n, Tick(), lambda x, i=copy.copy: job_due(x, i))
+                yield "EndWriteAgain", self._node(world, n, end, spend="twist")
+            elif word in FETCHING and has(world, "twist"):
+                yield "JobDeadline", self._node(world, n, Tick(), lambda x, i=copy.copy: job_due(x, i), "twist")
             guards = [guard for guard in state.guards.values() if guard.copy == copy.copy]
             if len(guards) < self.slice.touch:
                 asked = requests.Acquire(client_name(1), f"r{copy.copy}.{len(guards)}", "process:reader", copy.copy)
@@ -264,11 +264,15 @@ class Steps:
         return self._directory(evolve(world, nodes=swapped(world.nodes, n, node)), beats[0])
 
     def _writer(self, world: World, n: int, copy: CopyId, word: str, writer: Any) -> Iterator[Step]:
-        if word in ("reserved", "stored"):
-            yield "Write", self._node(world, n, requests.Write(writer, f"w{copy}", copy, (0,), CHECKSUMS))
+        write = requests.Write(writer, f"w{copy}", copy, (0,), CHECKSUMS)
+        if word == "reserved":
+            yield "Write", self._node(world, n, write)
         if word == "stored":
             yield "EndWrite", self._node(world, n, requests.EndWrite(writer, f"e{copy}", copy, MANIFEST))
-        yield "AbortWrite", self._node(world, n, requests.AbortWrite(writer, f"a{copy}", copy))
+        if word == "stored" and has(world, "twist"):
+            yield "WriteAgain", self._node(world, n, write, spend="twist")
+        if has(world, "twist"):
+            yield "AbortWrite", self._node(world, n, requests.AbortWrite(writer, f"a{copy}", copy), spend="twist")
 
     def _completed(self, world: World, n: int, work: Work) -> Step:
         """Byte work comes to its end."""

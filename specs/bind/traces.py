@@ -1,7 +1,7 @@
 """Random runs of the embedded cluster under faults, validated by TLC in one batch; one of them spoilt on purpose.
 
-Every kind of step must stand for an action of the model, every action must be seen in an accepted trace (`ACTIONS`), and the spoilt
-trace must be refused at the event that was spoilt.
+Every kind of step must stand for an action of the model, every action must be seen in an accepted trace, and the spoilt trace
+must be refused at the event that was spoilt.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
-
 import tlc
+from attrs import define, field
+from recorder import Event, RecordedCluster, Trace
+from slices import BUDGETS, Slice
+from world import CHECKSUMS, NEVER_MS, SPEC
+
 from pinfold.core import commands
-from pinfold.core.calls import Call, Do, GetGroup, PutGroup
+from pinfold.core.calls import Call, CloseSessionOp, Do, GetGroup, PutGroup
 from pinfold.core.client_state import ClientConfig
 from pinfold.core.ids import GroupId, HoldKind, NodeName, Peer, Tier
 from pinfold.core.state import DirectoryConfig
 from pinfold.embedded import DIRECTORY, EmbeddedConfig
 from pinfold.transport.inproc import Faults
-from recorder import Event, RecordedCluster, Trace
-from slices import BUDGETS, Slice
-from world import CHECKSUMS, NEVER_MS, SPEC
 
 TRACED = Slice("traced", "what is recorded", 2, 3, 5, dict.fromkeys(BUDGETS, 1_000_000), pins=1_000, touch=1_000)
 DIRECTORY_CONFIG = DirectoryConfig(
@@ -39,15 +39,14 @@ def record(seed: int, events_max: int) -> Trace:
     """One random run."""
     chance = random.Random(seed)
     config = EmbeddedConfig(
-        nodes=("n1", "n2"), tiers=((Tier.DRAM, 64),), directory=DIRECTORY_CONFIG, seed=seed, heartbeat_ms=300, inventory_ms=900,
-        checks=False,
+        nodes=("n1", "n2"), tiers=((Tier.DRAM, 64),), directory=DIRECTORY_CONFIG, seed=seed, heartbeat_ms=300,
+        inventory_ms=900, checks=False,
     )  # fmt: skip
     cluster = RecordedCluster(config, TRACED, seed)
     clients = [f"client/s{s}" for s in range(1, TRACED.sessions + 1)]
     for client in clients:
-        cluster.add_client(
-            ClientConfig(Peer(client), (DIRECTORY,), f"{client}-1", seed=seed, lease_ms=4_000, keep_session=True, timeout_ms=3_000)
-        )
+        settings = {"lease_ms": 4_000, "keep_session": True, "timeout_ms": 3_000, "seed": seed}
+        cluster.add_client(ClientConfig(Peer(client), (DIRECTORY,), f"{client}-1", **settings))
     cluster.advance(50)
     for client in clients:
         cluster.call(client, Do(commands.Ref(GroupId(b"nobody"))))
@@ -64,6 +63,13 @@ def record(seed: int, events_max: int) -> Trace:
     while cluster.trace.events and cluster.trace.events[-1].observed is None:
         cluster.trace.events.pop()
     return cluster.trace
+
+
+KINDS = (
+    *("put",) * 6, "create", *("get",) * 6, *("move",) * 6, *("cancel",) * 2, *("replicate",) * 3, *("drop",) * 2,
+    *("evict",) * 2, *("wait",) * 2, *("ref",) * 2, *("pin",) * 2, *("release",) * 4,
+)  # fmt: skip
+"""What clients ask for, by weight."""
 
 
 class Run:
@@ -90,7 +96,11 @@ class Run:
             cluster.start_directory()
         elif dice < 0.70 and len(self.clients) > 1:
             gone = self.clients.pop()
-            cluster.remove_client(gone)
+            if chance.random() < 0.5:
+                cluster.remove_client(gone)
+            else:
+                self.calls += 1
+                cluster.tell(gone, Call(self.calls, CloseSessionOp(), 3_000))
         elif dice < 0.75:
             self._alone(chance.choice(("n1", "n2")))
         cluster.advance(chance.choice((0, 1, 5, 20, 60, 200, 400)))
@@ -106,9 +116,7 @@ class Run:
         node = NodeName(chance.choice(("n1", "n2")))
         copies = state.copies.get(SPEC.group, ())
         group = state.groups.get(SPEC.group)
-        kind = chance.choice(
-            ("put", "put", "put", "create", "get", "get", "move", "move", "move", "cancel", "replicate", "drop", "evict", "wait", "ref", "pin", "release")
-        )
+        kind = chance.choice(KINDS)
         if kind == "put":
             return PutGroup(SPEC, CHECKSUMS, node=node, keep_pin=chance.random() < 0.2)
         if kind == "create":
@@ -156,9 +164,7 @@ def written(value: Any) -> str:
 
 
 def module_of(traces: list[list[Event]]) -> str:
-    rows = []
-    for events in traces:
-        rows.append("<<" + ",\n".join(written((e.name, e.arguments, () if e.observed is None else e.observed)) for e in events) + ">>")
+    rows = ["<<" + ",\n".join(written((e.name, e.arguments, e.observed or ())) for e in events) + ">>" for events in traces]
     return "---- MODULE pinfold_traces ----\nEXTENDS Naturals\nTraces == <<\n" + ",\n".join(rows) + "\n>>\n====\n"
 
 
@@ -208,7 +214,8 @@ def validate(count: int, events_max: int, folder: Path, seed: int = 1) -> Judged
     spoilt, result.spoilt_at = spoil(batch[longest])
     accepted, verdict = judge([*batch, spoilt], folder)
     if verdict.violated:
-        result.differences.append(f"a recorded trace violates {verdict.violated}:\n{verdict.text[verdict.text.index('Error:') :][:6000]}")
+        told = verdict.text[verdict.text.index("Error:") :][:6000]
+        result.differences.append(f"a recorded trace violates {verdict.violated}:\n{told}")
     result.traces, result.events = len(batch), sum(len(events) for events in batch)
     result.accepted = len(accepted - {len(batch)})
     for at in sorted(accepted - {len(batch)}):
