@@ -10,8 +10,9 @@ STAMP  := $(VENV)/.installed
 PYTEST_FLAGS ?=
 DEMO_FLAGS   ?=
 BENCH_FLAGS  ?=
+SPEC_FLAGS   ?=
 
-.PHONY: setup demo test lint types check bench clean
+.PHONY: setup demo test lint types check spec bench clean
 
 setup: $(STAMP)
 
@@ -43,6 +44,10 @@ types: $(STAMP)
 # All of what CI does, in its order.
 check:
 	bash .ci/run
+
+# The TLA+ model, checked by TLC and bound to the machines (specs/tla.md). Needs Java; TLC comes out of a pinned wheel.
+spec: $(STAMP)
+	$(BIN)/python specs/bind $(SPEC_FLAGS)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/step_rate.py $(BENCH_FLAGS)
