@@ -62,15 +62,31 @@ def relieve(turn: Turn) -> None:
 
 
 def _relieve_place(turn: Turn, place: NodeName, excess: int) -> None:
+    """Victims are spilled while their node has moves to spare, else evicted; those that nobody waits for wait for a spill."""
     state, config = turn.state, turn.config
+    spilling = config.spill and bool(config.stores) and place in state.nodes
+    spills = config.spill_moves_max - _moves_from(turn, place) if spilling else 0
+    urgent = _urgent(turn, place) if spilling else excess
+    if urgent <= 0 and spills < max(1, config.spill_moves_max // 2):
+        return
     victims = eviction.pick_victims(_candidates(turn, place), excess, eviction.POLICIES[config.eviction], WEIGHTS, turn.now)
-    spills = config.spill_moves_max - _moves_from(turn, place) if config.spill else 0
     for group_id in victims:
         group = state.groups[group_id]
+        if spilling and spills <= 0 and urgent <= 0:
+            return
+        urgent -= len(group.spec.sizes)
         if spills > 0 and _spill(turn, group):
             spills -= 1
         elif ends.evict(turn, group, Reason.EVICTED) is None:
             turn.count("evictions")
+
+
+def _urgent(turn: Turn, place: NodeName) -> int:
+    """Slots that a `Create` or move wanted in vain and that what is leaving will not give."""
+    state = turn.state
+    wanted = state.pressure.get(place, 0)
+    taken = state.used.get(place, 0) + quarantined(state, place) - leaving_slots(turn, place)
+    return taken + wanted - capacity_of(turn, place) if wanted else 0
 
 
 def _moves_from(turn: Turn, place: NodeName) -> int:

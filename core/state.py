@@ -351,8 +351,8 @@ class DirectoryConfig:
     """Lost holds that one `KeptAlive` names; the rest follow when these have been released."""
     drain_moves_max: int = 32
     spill_moves_max: int = 32
-    """Moves from one node that a relief may have under way, its spills included; victims beyond them are evicted. Below the
-    `jobs_max` of a node, which fails what is more."""
+    """Moves from one node that a relief may have under way, its spills included; other victims wait, or are evicted where a
+    `Create` waits for room. Below the `jobs_max` of a node, which fails what is more."""
     housekeeping_items: int = 512
 
     eviction: str = "lru"

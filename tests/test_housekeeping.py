@@ -305,13 +305,35 @@ def test_victims_go_to_the_store_instead_where_that_is_configured() -> None:
     assert world.is_in("B", State.EVICTING), "the store is full"
 
 
-def test_a_node_gets_no_more_spills_at_once_than_it_may_and_what_is_beyond_goes_for_good() -> None:
+def names_in(world: World, state: State) -> str:
+    return "".join(name for name in "ABCDEFGHIJ" if world.is_in(name, state))
+
+
+def test_a_node_gets_no_more_spills_at_once_than_it_may_and_other_victims_wait() -> None:
     world = World(N1, capacity=10, stores=10, spill=True, high=900, low=300, spill_moves_max=2)
     for name in "ABCDEFGHIJ":
         world.put(name)
     world.tick()
-    assert [name for name in "ABCDEFGHIJ" if world.is_in(name, State.MIGRATING_OUT)] == ["A", "B"]
-    assert [name for name in "ABCDEFGHIJ" if world.is_in(name, State.EVICTING)] == ["C", "D", "E", "F", "G"]
+    assert (names_in(world, State.MIGRATING_OUT), names_in(world, State.LOCAL)) == ("AB", "CDEFGHIJ")
+    world.advance(600)
+    assert (names_in(world, State.MIGRATING_OUT), names_in(world, State.LOCAL)) == ("AB", "CDEFGHIJ"), "they wait"
+    for name in "AB":
+        [copy] = [copy.id for copy in world.state.copies[id_of(name)] if copy.node == N1]
+        world.done(world.group(name).target)
+        world.advance(600)
+        world.freed(copy)
+    assert names_in(world, State.REMOTE) == "AB"
+    assert names_in(world, State.EVICTING) == ""
+
+
+def test_where_somebody_waits_for_room_victims_beyond_the_spills_are_evicted() -> None:
+    world = World(N1, capacity=10, stores=10, spill=True, high=1000, low=900, spill_moves_max=2)
+    for name in "ABCDEFGHIJ":
+        world.put(name)
+    world.refused(c.Create(spec_of("K", 5), N1), "NoSpace")
+    world.tick()
+    assert names_in(world, State.MIGRATING_OUT) == "AB"
+    assert names_in(world, State.EVICTING) == "CDE"
 
 
 def test_a_full_store_makes_room_by_eviction() -> None:
