@@ -137,7 +137,9 @@ def _released(work: ReleaseInstance, cells: Cells, files: Files, store: Cells) -
     copy = instance.copy
     if instance.place:
         store = without(store, cells_of_file(store, str(instance.place), copy))
-    elif not instance.slots:
+    elif instance.slots:
+        cells = without(cells, cells_of(instance, 0))
+    else:
         cells = without(cells, cells_of_file(cells, instance.tier.name, copy))
         files = {key: what for key, what in files.items() if key != (instance.tier.name, copy)}
     return Done(events.InstanceReleased(work.job, copy), cells, files, store)

@@ -23,6 +23,8 @@ from .node_site import BEAT, FREE, QUIET
 
 Tables = dict[str, dict[Any, Any]]
 
+PATIENCE = 1
+
 
 @define
 class DirectorySite:
@@ -33,6 +35,8 @@ class DirectorySite:
     tables: Tables
     held: tuple[Ready, ...] = ()
     deposed: bool = False
+    patience: int = 0
+    """How many more messages a deposed directory takes: it hears of its end some day, and worlds have to be bounded."""
     asleep: DirectoryState | None = None
 
     @property
@@ -41,7 +45,7 @@ class DirectorySite:
             return ("down", None if self.asleep is None else facts_key(self.asleep))
         running = directory_key(self.machine.state)
         if not self.held:
-            return (self.deposed, running)
+            return (self.deposed, self.patience, running)
         durable = facts_key(Directory.load(self.tables))
         return (self.deposed, running, durable, tuple([_ready_key(ready) for ready in self.held]))
 
@@ -64,7 +68,7 @@ class Step:
 
 @define
 class Move:
-    """Something that can happen to a directory by itself. `who`: the client or node that it is about, `about` which kind."""
+    """Something that can happen to a directory by itself. `about`: what it is about; `who`: which."""
 
     label: tuple[Any, ...]
     when: str
@@ -110,7 +114,7 @@ def takes(cast: Cast, site: DirectorySite, event: Any, prepared: Directory | Non
     if site.deposed:
         if ready.persist:
             return Step(NOBODY, (), False)  # its commit is refused: the term has ended, nothing has left
-        return Step(DirectorySite(after, site.tables, (), True), (ready,), False)
+        return Step(DirectorySite(after, site.tables, (), True, site.patience - (type(event) is not Tick)), (ready,), False)
     if cast.file.pipelined:
         held = (*site.held, ready) if ready.persist or ready.send or ready.reply else site.held
         return Step(DirectorySite(after, site.tables, held), (), bool(ready.persist))
@@ -154,7 +158,7 @@ def crashed(site: DirectorySite, *, committed: bool) -> DirectorySite:
     if committed and site.held:
         tables = written(tables, tuple([write for ready in site.held for write in ready.persist]))
     ordered = {table: {key: rows[key] for key in sorted(rows)} for table, rows in sorted(tables.items())}
-    return DirectorySite(None, ordered, (), False, Directory.load(ordered))
+    return DirectorySite(None, ordered, asleep=Directory.load(ordered))
 
 
 def restarted(cast: Cast, site: DirectorySite) -> Step:
@@ -168,7 +172,7 @@ def restarted(cast: Cast, site: DirectorySite) -> Step:
 
 
 def deposed(site: DirectorySite) -> DirectorySite:
-    return DirectorySite(site.machine, site.tables, (), True)
+    return DirectorySite(site.machine, site.tables, (), True, PATIENCE)
 
 
 # ---- what happens by itself ----------------------------------------------------------------------------------
@@ -204,7 +208,8 @@ def moves(cast: Cast, site: DirectorySite) -> Iterator[Move]:
             continue
         yield _due(cast, site, label, when, partial(_copy_due, group, copy_id))
     if cast.stores:
-        yield _due(cast, site, ("repair",), BEAT, _repair_due)
+        yield _due(cast, site, ("repair",), BEAT, _repair_due, "repair")
+        yield _due(cast, site, ("scan",), BEAT, _scan_due, "scan")
 
 
 def _due(
@@ -237,5 +242,9 @@ def _copy_due(group: GroupId, copy_id: CopyId, state: DirectoryState) -> None:
 
 def _repair_due(state: DirectoryState) -> None:
     state.repair_at = state.meta.clock_ms
+
+
+def _scan_due(state: DirectoryState) -> None:
+    _repair_due(state)
     for name, note in list(state.scans.items()):
         state.scans[name] = evolve(note, due=state.meta.clock_ms)

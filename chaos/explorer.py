@@ -109,7 +109,7 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
     except InvariantViolation as error:  # the explorer's verdict: this is the one place whose job it is
         _wrong(world, graph, found, Outcome.SAFETY, str(error), error.invariant)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError) as error:
-        if not graph.states or not world.trying[0]:
+        if not world.trying[0]:
             raise
         _wrong(world, graph, found, Outcome.SAFETY, f"a machine broke: {type(error).__name__}: {error}", "")
     found.states = len(graph.states)
@@ -166,10 +166,11 @@ def _search(
 def _wrong(world: Explorable, graph: _Graph, found: Found, outcome: Outcome, what: str, invariant: str) -> None:
     found.outcome, found.what, found.invariant = outcome, what, invariant
     label = world.trying
-    at = found.at
-    found.transitions += 1
-    _trace(world, graph, found, at)
-    found.path.append((graph.states[at], label))
+    if graph.states:
+        _trace(world, graph, found, found.at)
+        found.path.append((graph.states[found.at], label))
+    else:
+        found.path = [((), label)]
     found.end = ()
 
 

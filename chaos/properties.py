@@ -10,18 +10,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core import invariants, node_invariants
-from ..core.answers import Answered, BatchAnswer, Refused
-from ..core.commands import Command, OpenSession
+from ..core.answers import Answered, BatchAnswer, EvictAccepted, MoveAccepted, Refused
+from ..core.commands import Batch, Command, Move, OpenSession
 from ..core.directory import Directory
 from ..core.effects import Ready
 from ..core.errors import InvariantViolation
-from ..core.events import Tick
-from ..core.ids import NodeName, Reason, Role
+from ..core.events import InstanceCloned, InstanceFound, InstanceVerified, Tick
+from ..core.ids import NO_COPY, CopyId, GroupId, NodeName, Reason, Role, State
 from ..core.node import Node
 from ..core.node_state import Stage
 from ..core.orders import Order
-from ..core.reports import Condition, Heartbeat, Inventory, Register, Report
-from ..core.state import DirectoryState
+from ..core.reports import Condition, CopyFailed, Heartbeat, Inventory, Register, Report
+from ..core.rows import is_readable
+from ..core.state import Copy, DirectoryState
 from .cast import NOW, said
 from .keys import node_key
 from .memory import Cells, cells_of, found, manifest_of
@@ -54,10 +55,13 @@ def same(a: DirectoryState, b: DirectoryState, tables: Iterable[str]) -> str:
 def after_directory_step(before: Directory, after: Directory, event: Any, ready: Ready) -> None:
     invariants.check_all(after.state, after.config)
     invariants.check_progress(before.state, after.state)
+    record_is_ordered(after.state)
     if type(event) is not Tick:
         _repeated(after, event, ready)
     if type(event) is Command:
         _refused(before, after, ready)
+        _granted(before, event, ready)
+    holds_are_kept(before.state, after.state)
     if type(event) is Report or type(event) is Inventory:
         _stale_report(before, after, event)
 
@@ -83,6 +87,52 @@ def _refused(before: Directory, after: Directory, ready: Ready) -> None:
         table = same(before.state, after.state, FACTS if answer.refusal.reason in DOOR else BOOKS)
         _must(not table, "REFUSE-1", f"a command refused as {answer.refusal.reason} changed {table}")
         _must(before.state.used == after.state.used, "REFUSE-1", "a refused command changed reservations")
+
+
+def _granted(before: Directory, event: Command, ready: Ready) -> None:
+    """HOLD-1: an evict at once needs a group that nobody holds, a move one that nobody pins, or leave for that."""
+    state = before.state
+    answer = ready.reply[0].message.answer if ready.reply and isinstance(ready.reply[0].message, Answered) else None
+    body = event.body
+    replayed = event.session in state.progress and event.sequence <= state.progress[event.session][0]
+    if replayed or not isinstance(answer, EvictAccepted | MoveAccepted) or isinstance(body, Batch):
+        return
+    copies = state.copies.get(answer.group, ())
+    pinned = any(copy.id in state.pinned for copy in copies if is_readable(copy))
+    if isinstance(answer, EvictAccepted) and not answer.waiting:
+        _must(not pinned and answer.group not in state.referred, "HOLD-1", "an evict was accepted at once under holds")
+    elif isinstance(body, Move) and not body.allow_pinned:
+        _must(not pinned, "HOLD-1", "a move was accepted under pins without leave")
+
+
+def holds_are_kept(before: DirectoryState, after: DirectoryState) -> None:
+    """USE-1, HOLD-1: no step breaks a hold by its own decision; HOLD-1: nobody gets a hold on what can't be read."""
+    for hold_id, hold in after.holds.items():
+        was = before.holds.get(hold_id)
+        if was is None and hold.copy != NO_COPY and not hold.lost:
+            copy = _copy(after, hold.group, hold.copy)
+            _must(copy is not None and not copy.absent, "COPY-2", f"{hold_id} was given on a copy whose node is away")
+        if was is None or was.lost or not hold.lost:
+            continue
+        kept = _copy(after, hold.group, hold.copy)
+        _must(kept is None or kept.role not in KEEPS_BYTES, "HOLD-1", f"{hold_id} was broken, and its copy is kept")
+        held = _copy(before, hold.group, hold.copy)
+        given_up = held is not None and held.role in KEEPS_BYTES and kept is not None and kept.role is Role.FREEING
+        _must(not given_up, "USE-1", f"{hold_id} was broken by freeing its copy")
+
+
+def _copy(state: DirectoryState, group: GroupId, copy_id: CopyId) -> Copy | None:
+    return next((copy for copy in state.copies.get(group, ()) if copy.id == copy_id), None)
+
+
+def record_is_ordered(state: DirectoryState) -> None:
+    """Rules 3 and 9: who writes has a session; what is being made or freed is at a node that can be told so."""
+    for group in state.groups.values():
+        _must(group.state is not State.WRITING or group.writer in state.sessions, "HOLD-2", "a write goes on without its session")
+    for copies in state.copies.values():
+        for copy in copies:
+            if not copy.store and copy.role in (Role.INCOMING, Role.FREEING):
+                _must(state.nodes[copy.node].alive, "MOVE-1", f"{copy.id} is {copy.role.name} at a node whose lease is over")
 
 
 def _stale_report(before: Directory, after: Directory, event: Report | Inventory) -> None:
@@ -123,6 +173,8 @@ def after_node_step(before: Node, after: Node, event: Any, ready: Ready) -> None
     node_invariants.links_never_fall(before.state, after.state)
     if type(event) is Order:
         _order(before, after, event, ready)
+        _room(before, event, ready)
+    _verified(before, after, event)
 
 
 def _order(before: Node, after: Node, event: Order, ready: Ready) -> None:
@@ -137,6 +189,34 @@ def _order(before: Node, after: Node, event: Order, ready: Ready) -> None:
     again = twice.step(event, NOW)
     quiet = not (again.send or again.transfer or again.reply)
     _must(quiet and node_key(after.state) == node_key(twice.state), "FENCE-1", "an order had an effect twice")
+
+
+def _room(before: Node, event: Order, ready: Ready) -> None:
+    """CAP-1, rule 11: a node refuses for room only because of bytes that the directory no longer counts."""
+    failed = [
+        fact
+        for one in ready.send
+        if isinstance(one.message, Report)
+        for fact in one.message.facts
+        if isinstance(fact, CopyFailed) and fact.reason is Reason.NO_SPACE and fact.copy == getattr(event.body, "copy", None)
+    ]
+    fresh = failed and failed[0].copy not in before.state.copies
+    deferred = any(copy.condition is Condition.FREEING for copy in before.state.copies.values()) or before.state.quarantine
+    link = before.state.links[event.shard]
+    # What came back with an older registration may be in no record any more, so that nobody counts it until it is freed.
+    older = any(copy_id.revision < link.incarnation for copy_id in before.state.copies)
+    current = event.term == link.term and not older
+    _must(not fresh or bool(deferred) or not current, "CAP-1", "a node had no room for what the directory had counted")
+
+
+def _verified(before: Node, after: Node, event: Any) -> None:
+    """COPY-1: nothing becomes readable but by the word of the byte work that has looked at all of it."""
+    if isinstance(event, InstanceVerified | InstanceCloned | InstanceFound):
+        return
+    for copy_id, copy in after.state.copies.items():
+        was = before.state.copies.get(copy_id)
+        new = copy.condition is Condition.VERIFIED and (was is None or was.condition is not Condition.VERIFIED)
+        _must(not new, "COPY-1", f"{copy_id} became readable, and nobody has looked at its bytes")
 
 
 def bytes_are_there(machine: Node | None, cells: Cells, injured: bool) -> None:

@@ -1,10 +1,12 @@
-"""When a world is at rest: directory, nodes and stores have nothing to do, and agree to the copy (CAP-1, COPY-2, HOLD-2)."""
+"""When a world is at rest: directory, nodes and stores have nothing to do, and agree to the copy (CAP-1, COPY-2, HOLD-2); and
+when repair has something to do: a heartbeat, an inventory, a scan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.ids import Role, State
+from ..core.ids import NodeName, Role, State
+from ..core.ordering import steward_of
 from ..core.reports import Condition
 from ..core.state import DirectoryState
 from .cast import Cast
@@ -79,3 +81,56 @@ def _stores(cast: Cast, state: DirectoryState, store: Cells) -> str:
         if objects != listed:
             return f"{name} and its record differ"
     return ""
+
+
+# ---- repair --------------------------------------------------------------------------------------------------
+
+
+def node_needs_repair(state: DirectoryState, site: NodeSite) -> bool:
+    """Whether a heartbeat or an inventory of this node could tell the directory something, or a reply could tell the node."""
+    if site.machine is None:
+        return False
+    node = site.machine.state
+    link = node.links[0]
+    name = site.machine.config.name
+    record = state.nodes.get(name)
+    if record is None or not record.alive or (record.incarnation, state.meta.term) != (link.incarnation, link.term):
+        return True
+    if not link.registered or not state.links[name].ready:
+        return True
+    listed = state.copies_at.get(name, {})
+    if {copy_id for copy_id, copy in node.copies.items() if not copy.store} != set(listed):
+        return True
+    for copy_id, group_id in listed.items():
+        copy = next(one for one in state.copies[group_id] if one.id == copy_id)
+        kept = node.copies[copy_id]
+        coming = copy.role is Role.INCOMING
+        if copy.absent or copy.role is Role.FREEING or kept.failed or kept.condition is Condition.FREEING:
+            return True
+        if coming and kept.condition is Condition.VERIFIED:
+            return True
+    return False
+
+
+def stores_need(cast: Cast, state: DirectoryState, nodes: Sequence[NodeSite], store: Cells) -> str:
+    """What a steward that hears has to do: `repair` frees what the record lets go; then a `scan` finds what is in no record."""
+    found = ""
+    for name in cast.stores:
+        steward = steward_of(state, NodeName(name))
+        if not steward or not _hears(state, nodes[cast.node_at[steward]]):
+            continue
+        listed = {(copy.revision, copy.ordinal): group for copy, group in state.copies_at.get(NodeName(name), {}).items()}
+        for group in listed.values():
+            if any(copy.node == name and copy.role is Role.FREEING for copy in state.copies[group]):
+                return "repair"
+        if any(cell[0] == name and (cell[1], cell[2]) not in listed for cell in store):
+            found = "scan"
+    return found
+
+
+def _hears(state: DirectoryState, site: NodeSite) -> bool:
+    """Whether orders of this directory have an effect at the node."""
+    if site.machine is None:
+        return False
+    link = site.machine.state.links[0]
+    return link.incarnation == state.nodes[site.machine.config.name].incarnation

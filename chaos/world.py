@@ -38,6 +38,8 @@ class World:
         self.budget = self.clients + len(self.cast.clients)
         self.fixed = self.budget + 1
         self._rest: dict[State, str] = {}
+        self._repairs: dict[tuple[int, int], bool] = {}
+        self._store_repairs: dict[State, str] = {}
         self._fine: set[tuple[int, int, int]] = set()
 
     @property
@@ -67,14 +69,18 @@ class World:
         """All that can happen next, in a stated order. States that follow are checked by whoever finds them new."""
         found: list[Successor] = []
         head, net = state[: self.fixed], state[self.fixed :]
-        nodes = self.parties.nodes.items
-        quiet = self.file.repair and not net and not any(nodes[number].works for number in head[NODES : self.clients])
-        broken = quiet and self.why_not_at_rest(head) != ""
+        quiet = self.file.repair and not net and self._idle(head)
         self._client_moves(head, net, quiet, found)
         self._deliveries(head, net, found)
-        self._node_moves(head, net, quiet, broken, found)
-        self._directory_moves(head, net, quiet, broken, found)
+        self._node_moves(head, net, quiet, found)
+        self._directory_moves(head, net, quiet, found)
         return found
+
+    def _idle(self, head: State) -> bool:
+        """No byte work runs and no commit is under way."""
+        nodes = self.parties.nodes.items
+        held = self.parties.directories.items[head[DIR]].held
+        return not held and not any(nodes[number].works for number in head[NODES : self.clients])
 
     def _price(self, budget: int, when: str, quiet: bool, broken: bool) -> tuple[int, bool]:
         """`(budget after it, is it a fault)`; budget -1: it can't happen now."""
@@ -165,7 +171,7 @@ class World:
             crash = parties.spend(head[self.budget], "crash_directory")
             if crash >= 0 and step[2]:
                 self._down(found, head, net, head[DIR], False, crash, ("crash in a commit that did not happen", number))
-        if head[OLD] != parties.nobody:
+        if parties.directories.items[head[OLD]].patience:
             site, label, _ = parties.directory_takes(head[OLD], number)
             after = list(head)
             after[OLD] = site
@@ -192,7 +198,7 @@ class World:
         after[DIR], after[self.budget] = self.parties.directory_crashes(site, committed), budget
         found.append((self._state(after, net, ()), True, (words, SILENCE)))
 
-    def _directory_moves(self, head: State, net: State, quiet: bool, broken: bool, found: list[Successor]) -> None:
+    def _directory_moves(self, head: State, net: State, quiet: bool, found: list[Successor]) -> None:
         parties = self.parties
         if parties.directories.items[head[DIR]].machine is None:
             site, label, _ = parties.directory_restarts(head[DIR])
@@ -200,8 +206,9 @@ class World:
             after[DIR] = site
             self._add(found, after, net, label, False)
             return
+        wanted = self._stores_need(head) if quiet and self.cast.stores else ""
         for move in parties.directory_moves(head[DIR]):
-            budget, fault = self._price(head[self.budget], self._when(head, move), quiet, broken)
+            budget, fault = self._price(head[self.budget], self._when(head, move), quiet, bool(wanted) and move.about == wanted)
             if budget < 0:
                 continue
             step = parties.done_directory(move)
@@ -249,9 +256,10 @@ class World:
 
     # ---- nodes -----------------------------------------------------------------------------------------------
 
-    def _node_moves(self, head: State, net: State, quiet: bool, broken: bool, found: list[Successor]) -> None:
+    def _node_moves(self, head: State, net: State, quiet: bool, found: list[Successor]) -> None:
         parties = self.parties
         for place in range(NODES, self.clients):
+            broken = quiet and self._needs_repair(head, place)
             for move in parties.node_moves(head[place], head[STORE]):
                 if move.who >= 0 and parties.actors.items[head[self.clients + move.who]].alive:
                     continue
@@ -300,6 +308,28 @@ class World:
             if pair not in self._fine:
                 hearing.believes_bytes(self.cast, site, self.parties.nodes.items[state[where]])
                 self._fine.add(pair)
+
+    def _needs_repair(self, head: State, place: int) -> bool:
+        """Whether a heartbeat or inventory of a node could repair something."""
+        key = (head[DIR], head[place])
+        known = self._repairs.get(key)
+        if known is None:
+            machine = self.parties.directories.items[head[DIR]].machine
+            site = self.parties.nodes.items[head[place]]
+            known = self._repairs[key] = machine is not None and rest.node_needs_repair(machine.state, site)
+        return known
+
+    def _stores_need(self, head: State) -> str:
+        """What repair the remote stores need."""
+        key = head[: self.clients]
+        known = self._store_repairs.get(key)
+        if known is None:
+            machine = self.parties.directories.items[head[DIR]].machine
+            sites = [self.parties.nodes.items[number] for number in head[NODES : self.clients]]
+            cells = self.parties.stores.items[head[STORE]]
+            known = "" if machine is None else rest.stores_need(self.cast, machine.state, sites, cells)
+            self._store_repairs[key] = known
+        return known
 
     def why_not_at_rest(self, head: State) -> str:
         """Why directory, stores and nodes still have something to do or to repair; "" when they have not."""

@@ -25,6 +25,8 @@ MODULES: Final = {
     "cli_look": ("status", "watch", "explain"),
     "cli_admin": ("doctor", "config"),
     "cli_job": ("demo", "replay"),
+    "cli_history": ("history",),
+    "cli_check": ("check",),
 }
 """Each module has COMMANDS, its click commands in this order. A module is imported when one of its commands is wanted."""
 

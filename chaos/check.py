@@ -1,0 +1,210 @@
+"""`pinfold check`: explore worlds, say what was found within which bounds, and end with the worst verdict.
+
+    python -m pinfold.chaos.check [--world W]... [--all] [--deep] [--mutant M] [--json] [--max-states N] [--jobs N]
+
+Exit codes: 0 fine, 3 a limit was reached before everything was seen, 11 deadlock, 12 an invariant is broken, 13 rest can't be
+reached. With a mutant, being found is what is wanted, and its story is printed all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, define
+
+from ..core.errors import PinfoldError
+from . import story
+from .coverage import Coverage, watched
+from .explorer import Found, Outcome, explore
+from .mutants import MUTANTS, planted
+from .pool import collision_odds
+from .world import World
+from .world_file import WorldFile, load_world, world_names
+
+STATES_MAX = 2_000_000
+SEVERITY = (Outcome.FINE, Outcome.INCOMPLETE, Outcome.DEADLOCK, Outcome.LIVENESS, Outcome.SAFETY)
+
+
+@define
+class Checked:
+    """The verdict on one world, with its bounds."""
+
+    world: str
+    about: str
+    mutant: str
+    outcome: str
+    code: int
+    invariant: str
+    what: str
+    budgets: dict[str, int]
+    states: int
+    transitions: int
+    depth: int
+    complete: bool
+    limit: str
+    quiescent: int
+    seconds: float
+    states_per_second: int
+    machine_states: dict[str, int]
+    collision_odds: float
+    steps: int
+    """Length of the counterexample, 0 where there is none."""
+    transcript: list[str]
+    json_lines: list[str]
+    mermaid: list[str]
+    reproduce: str
+    rows_taken: list[str]
+    guards_refused: list[str]
+
+
+def check_world(
+    file: WorldFile, *, mutant: str = "", states_max: int = STATES_MAX, seconds_max: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Checked:  # fmt: skip
+    """Explore one world, perhaps with a seeded fault."""
+    with planted(mutant) if mutant else nullcontext(), watched() as coverage:
+        world = World(file)
+        found = explore(world, states_max=states_max, seconds_max=seconds_max, progress=progress)
+        return _told(world, found, mutant, coverage, states_max)
+
+
+def _told(world: World, found: Found, mutant: str, coverage: Coverage, states_max: int) -> Checked:
+    parties = world.parties
+    pools = {
+        "directory": len(parties.directories),
+        "nodes": len(parties.nodes),
+        "clients": len(parties.actors),
+        "messages": len(world.cast.messages),
+    }
+    wrong = found.outcome in (Outcome.DEADLOCK, Outcome.SAFETY, Outcome.LIVENESS)
+    file = world.file
+    return Checked(
+        world=file.name, about=file.about, mutant=mutant, outcome=found.outcome.name, code=int(found.outcome),
+        invariant=found.invariant, what=found.what, budgets={fault: limit for fault, limit in file.faults if limit},
+        states=found.states, transitions=found.transitions, depth=found.depth, complete=found.complete, limit=found.limit,
+        quiescent=found.quiescent, seconds=round(found.seconds, 3),
+        states_per_second=int(found.states / found.seconds) if found.seconds else 0,
+        machine_states=pools, collision_odds=collision_odds(sum(pools.values())), steps=len(found.path) if wrong else 0,
+        transcript=story.transcript(world.cast, found) if wrong else [],
+        json_lines=story.json_lines(world.cast, found) if wrong else [],
+        mermaid=story.mermaid(world.cast, found) if wrong else [],
+        reproduce=f"pinfold check --world {file.name}{f' --mutant {mutant}' if mutant else ''} --max-states {states_max}",
+        rows_taken=sorted(coverage.taken), guards_refused=sorted(coverage.refused),
+    )  # fmt: skip
+
+
+def line(checked: Checked) -> str:
+    """One world on one line, always with its bounds."""
+    budgets = ", ".join(f"{limit} {fault}" for fault, limit in checked.budgets.items()) or "no faults"
+    seen = "complete" if checked.complete else f"NOT COMPLETE ({checked.limit})" if checked.limit else "stopped"
+    verdict = "fine" if checked.outcome == "FINE" else checked.outcome
+    return (
+        f"{checked.world}: {verdict}, {seen} for {budgets}: {checked.states:,} states, {checked.transitions:,} steps, depth "
+        f"{checked.depth}, {checked.quiescent:,} at rest, {checked.seconds:.1f} s, {checked.states_per_second:,} states/s"
+    )
+
+
+def check_all(
+    names: Sequence[str], *, mutant: str = "", states_max: int = STATES_MAX, jobs: int = 1, folder: Path | None = None,
+    tell: Callable[[Checked], None] | None = None,
+) -> list[Checked]:  # fmt: skip
+    """Different worlds on different cores; no state is shipped between them. In the order of `names`."""
+    files = [load_world(name, folder) for name in names]
+    done: dict[str, Checked] = {}
+    if jobs > 1 and len(files) > 1:
+        with ProcessPoolExecutor(jobs) as pool:
+            waiting = [pool.submit(check_world, file, mutant=mutant, states_max=states_max) for file in files]
+            for future in as_completed(waiting):
+                checked = future.result()
+                done[checked.world] = checked
+                if tell is not None:
+                    tell(checked)
+    else:
+        for file in files:
+            checked = done[file.name] = check_world(file, mutant=mutant, states_max=states_max)
+            if tell is not None:
+                tell(checked)
+    return [done[name] for name in names]
+
+
+def worst(results: Sequence[Checked]) -> int:
+    """The exit code of a run: that of its worst verdict."""
+    return int(max((Outcome(checked.code) for checked in results), key=SEVERITY.index, default=Outcome.FINE))
+
+
+def document(results: Sequence[Checked]) -> dict[str, Any]:
+    """All of it for tools."""
+    coverage = Coverage()
+    for checked in results:
+        coverage.join(Coverage(set(checked.rows_taken), set(checked.guards_refused)))
+    return {
+        "worlds": [asdict(checked) for checked in results],
+        "states": sum(checked.states for checked in results),
+        "transitions": sum(checked.transitions for checked in results),
+        "complete": all(checked.complete for checked in results),
+        "code": worst(results),
+        "rows_never_taken": coverage.rows_never_taken(),
+        "guards_never_refused": coverage.guards_never_refused(),
+    }
+
+
+def summary(results: Sequence[Checked]) -> list[str]:
+    said = document(results)
+    lines = [f"{len(results)} worlds, {said['states']:,} states, {said['transitions']:,} steps"]
+    if len(results) > 1:
+        rows, guards = said["rows_never_taken"], said["guards_never_refused"]
+        lines.append(f"rows never taken ({len(rows)}): {', '.join(rows) or 'none'}")
+        lines.append(f"guards that never refused ({len(guards)}): {', '.join(guards) or 'none'}")
+    return lines
+
+
+def story_of(checked: Checked) -> list[str]:
+    """The counterexample, and how to see it again."""
+    return [*checked.transcript, f"REPRODUCE: {checked.reproduce}"] if checked.transcript else []
+
+
+def choose(worlds: Sequence[str], every: bool, deep: bool, folder: Path | None = None) -> list[str]:
+    """The worlds that were asked for: those named, or all fast ones, or all."""
+    if worlds:
+        return list(worlds)
+    return [name for name in world_names(folder) if every and (deep or load_world(name, folder).tier == "fast")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="pinfold check", description="Every order of events in small worlds.")
+    parser.add_argument("--world", action="append", default=[])
+    parser.add_argument("--all", action="store_true", help="all fast worlds")
+    parser.add_argument("--deep", action="store_true", help="with --all: the deep worlds too")
+    parser.add_argument("--mutant", default="", choices=["", *MUTANTS], metavar="M")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--max-states", type=int, default=STATES_MAX)
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args(arguments)
+    names = choose(given.world, given.all, given.deep)
+    if not names:
+        parser.error("name a --world, or say --all")
+
+    def tell(checked: Checked) -> None:
+        print("\n".join([*story_of(checked), line(checked)]), file=sys.stderr if given.json else sys.stdout, flush=True)
+
+    try:
+        results = check_all(names, mutant=given.mutant, states_max=given.max_states, jobs=given.jobs, tell=tell)
+    except PinfoldError as error:
+        print(f"pinfold check: {error}", file=sys.stderr)
+        return error.exit_code
+    if given.json:
+        print(json.dumps(document(results), indent=1))
+    else:
+        print("\n".join(summary(results)))
+    return worst(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
