@@ -133,15 +133,14 @@ def release_failed(turn: Turn, work: Work, event: WorkFailed) -> None:
 
 
 def retry_releases(turn: Turn) -> None:
-    """On Tick: ask again for the releases that are due. While one runs its entry stays, so that it is still named."""
-    running = {
-        (work.copy, work.tier): None for work in turn.state.works.values() if work.kind is Kind.RELEASE
-    }
+    """On Tick: ask again for the releases that are due. While one runs its entry stays, so that it is still named; it waits
+    for a completion and not for a time, or the node would ask for one Tick after the other."""
     for key, unreleased in list(turn.state.unreleased.items()):
-        if unreleased.at <= turn.now and key not in running:
+        if 0 < unreleased.at <= turn.now:
             copy = turn.state.copies[key[0]]
             place = place_of(copy, key[1])
             if place is not None:
+                turn.state.unreleased[key] = evolve(unreleased, at=0)
                 release(turn, key[0], place.instance)
 
 

@@ -66,7 +66,7 @@ def alarm_of(state: NodeState) -> int | None:
     """The next instant at which time alone changes something; None once fenced."""
     if state.fenced:
         return None
-    instants = [unreleased.at for unreleased in state.unreleased.values()]
+    instants = [unreleased.at for unreleased in state.unreleased.values() if unreleased.at]
     for link in state.links.values():
         if link.registered:
             instants += [link.heartbeat_at, link.inventory_at]

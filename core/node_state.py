@@ -236,7 +236,7 @@ class LocalMove:
 
 @define
 class Unreleased:
-    """A release that failed: tried again `at`."""
+    """A release that failed: tried again `at`; 0 while it is being tried."""
 
     at: int
     tries: int

@@ -5,14 +5,17 @@ import pytest
 from pinfold.backends.memory import Fault
 from pinfold.core import answers as a
 from pinfold.core import commands as c
+from pinfold.core import orders
 from pinfold.core.calls import Do, GetGroup, GotGroup
 from pinfold.core.driver import TermEnded
+from pinfold.core.effects import ReleaseInstance
 from pinfold.core.ids import NO_COPY, HoldId, SessionId, State
-from pinfold.core.reports import Sealed
+from pinfold.core.reports import Freed, Sealed
 from pinfold.core.requests import Read
 from pinfold.embedded import EmbeddedCluster, EmbeddedConfig
 from tests.client_world import Script, blocks_of, hold_of, pinned, put_of
 from tests.directory_world import CLIENT, MANIFEST, N1, N2, OTHER_MANIFEST, World, id_of
+from tests.node_world import NodeWorld, copy_id
 
 PUT = put_of("g")
 GROUP = PUT.spec.group
@@ -169,3 +172,25 @@ def test_no_copy_means_the_group() -> None:
     for token, wanted, outcome in (("group", NO_COPY, "readable"), ("copy", copy, "gone")):
         world.step(c.Await(CLIENT, token, "readable", id_of("A"), wanted))
         assert [reply.message.answer.outcome for reply in world.ready.reply] == [outcome]
+
+
+# ---- the node ----------------------------------------------------------------------------------------------------
+
+
+def test_a_release_that_is_being_tried_again_asks_for_no_tick() -> None:
+    """The instant of the next try stayed in the past while the try ran: the node asked for one Tick after the other."""
+    node = NodeWorld()
+    node.register()
+    node.put(copy_id(1), "A")
+    node.order(orders.Free(copy_id(1)))
+    node.fail(node.work(ReleaseInstance))
+    assert node.ready.alarm is not None
+    node.now = node.ready.alarm
+    node.tick()
+    slow = node.work(ReleaseInstance)
+    assert node.ready.alarm > node.now
+    node.tick(60_000)
+    assert node.running(ReleaseInstance) == [slow]
+    assert node.ready.alarm > node.now
+    node.complete(slow)
+    assert Freed(copy_id(1)) in node.facts()
