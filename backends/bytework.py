@@ -213,7 +213,9 @@ class InlineByteWork:
 
 @define(eq=False)
 class _Job:
-    work: Transfer
+    work: Transfer | None
+    """None once it has run: an idle worker that still names its last job must not keep that job's buffers (USE-1)."""
+    copies: set[CopyId]
     inline: bool
     behind: int = 0
     """Lines (one per copy) in which other work is before this one."""
@@ -268,7 +270,7 @@ class ThreadedByteWork:
         return self._jobs
 
     def submit(self, work: Transfer) -> None:
-        job = _Job(work, self._is_inline(work))
+        job = _Job(work, copies_of(work), self._is_inline(work))
         with self._gate:
             if self._closing:
                 raise TierRefused("byte work is closed")
@@ -276,7 +278,7 @@ class ThreadedByteWork:
                 self._tell(WorkFailed(work.job, subject(work), Reason.FAILED, f"{self._limit} jobs are under way already"))
                 return
             self._jobs += 1
-            for copy in copies_of(work):
+            for copy in job.copies:
                 line = self._lines.setdefault(copy, deque())
                 job.behind += bool(line)
                 line.append(job)
@@ -339,20 +341,23 @@ class ThreadedByteWork:
             self._run(job)
 
     def _run(self, job: _Job) -> None:
+        work, job.work = job.work, None
+        assert work is not None
         try:
-            completion = self._set.run(job.work)
+            completion = self._set.run(work)
         except Exception as error:  # noqa: BLE001  a bug: raised again, with its story, by poll
             with self._gate:
                 self._bug = self._bug or error
                 self._ring()
             return  # its copies' lines stay shut: nothing more is done to bytes that a bug has touched
+        del work  # before anybody is told that it is done
         with self._gate:
             self._jobs -= 1
             self._advance(job)
             self._tell(completion)
 
     def _advance(self, job: _Job) -> None:
-        for copy in copies_of(job.work):
+        for copy in job.copies:
             line = self._lines[copy]
             line.popleft()
             if not line:
