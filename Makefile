@@ -10,9 +10,10 @@ STAMP  := $(VENV)/.installed
 PYTEST_FLAGS ?=
 DEMO_FLAGS   ?=
 BENCH_FLAGS  ?=
+PROVE_FLAGS  ?=
 SPEC_FLAGS   ?=
 
-.PHONY: setup demo test lint types check spec bench clean
+.PHONY: setup demo test lint types check prove spec bench clean
 
 setup: $(STAMP)
 
@@ -44,6 +45,10 @@ types: $(STAMP)
 # All of what CI does, in its order.
 check:
 	bash .ci/run
+
+# Every row of the table against every record-level invariant, for all sizes (specs/results.md).
+prove: $(STAMP)
+	$(BIN)/python -m proofs.run $(PROVE_FLAGS)
 
 # The TLA+ model, checked by TLC and bound to the machines (specs/tla.md). Needs Java; TLC comes out of a pinned wheel.
 spec: $(STAMP)

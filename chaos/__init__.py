@@ -5,4 +5,5 @@
     world       what can happen next in a world                    world_file  worlds as data, `specs/worlds/*.toml`
     directory_site, node_site, actor, memory                       the parties of a world: real machines, and a scripted client
     properties  what is checked of a step, and between parties     keys, pool  when two states are the same
+    record      what clients ask and are told, written down        history     the file; history_check, history_search: can it be?
 """

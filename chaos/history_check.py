@@ -101,7 +101,8 @@ def _agrees(ops: Iterable[Op], kind: Callable[[Op], int]) -> Found:
     within which alone the operation is judged when somebody knew better (revisions rise with terms: `terms_rise`)."""
     latest: dict[int, Op] = {}
     at = [(op.revision, not op.effect, op.invoke, index, op) for index, op in enumerate(ops)]
-    for _, _, _, _, op in sorted(at, key=lambda one: one[:4]):
+    at.sort()  # no two have one index, so operations themselves are never compared
+    for _, _, _, _, op in at:
         mine = kind(op)
         for other in (0, op.term):
             later = latest.get(other)

@@ -5,6 +5,7 @@
     cli_data    put, get, stat, ls, locate                        cli_holds    pin, unpin, ref, unref
     cli_moves   move, evict, replicate, drain                     cli_look     status, watch, explain
     cli_admin   doctor, config                                    cli_job      demo, replay
+    cli_history check what clients were told
 """
 
 from __future__ import annotations
