@@ -1,0 +1,378 @@
+"""What may happen to a cluster: one function per action, with small numbers as arguments.
+
+Both drivers draw from `ACTIONS` (the Hypothesis machine and the seeded one); `POOLS` says what each argument may be. An action
+that makes no sense in a state (to crash what is dead) does nothing, so any list of actions is a run, and runs can be shrunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+from pinfold.backends.memory import Fault
+from pinfold.backends.tier import TierFull, TierIo
+from pinfold.core import commands as c
+from pinfold.core import requests as r
+from pinfold.core.calls import Ask, CancelCall, CloseSessionOp, Do, GetGroup, ReadRoute
+from pinfold.core.events import QuarantineLifted, WriterUncertain
+from pinfold.core.ids import HoldKind, MovePolicy, NodeName, Peer, Tier
+from pinfold.core.reports import Condition
+from tests.model_based.cluster_model import CLIENTS, ENGINE, GROUPS, LAYOUT, SPECS, Kept, Run
+from tests.model_based.cluster_shape import DIRECTORY, STORE, STORMS
+from tests.model_based.cluster_world import Member
+
+POOLS: dict[str, range] = {
+    "client": range(len(CLIENTS)),
+    "group": range(GROUPS),
+    "other": range(GROUPS),
+    "node": range(3),
+    "peer": range(3),
+    "place": range(5),
+    "goal": range(4),
+    "flag": range(2),
+    "policy": range(len(MovePolicy)),
+    "which": range(16),
+    "timeout": range(4),
+    "ms": range(1, 60),
+    "pause": range(100, 2_500),
+    "kind": range(4),
+    "tier": range(3),
+    "storm": range(len(STORMS)),
+    "length": range(8),
+}
+TIMEOUTS = (200, 600, 1_500, 4_000)
+LENGTHS = (5, 50, 50, 200, 600, 1_500, 3_000, 6_000)
+"""How long faults last: shorter and longer than leases."""
+QUERY = Peer("")
+TWIN = "node/n1x"
+
+
+def _place(run: Run, place: int) -> NodeName:
+    """A node, the store, or nowhere in particular."""
+    names = [*map(NodeName, run.world.shape.names), NodeName(""), STORE]
+    return names[place % len(names)]
+
+
+def _goal(run: Run, goal: int) -> NodeName:
+    """A node, or the store."""
+    names = [*map(NodeName, run.world.shape.names), STORE]
+    return names[goal % len(names)]
+
+
+def _node(run: Run, node: int) -> Member | None:
+    """The process of a node, or its twin's."""
+    names = [f"node/{name}" for name in run.world.shape.names]
+    return run.world.members.get((*names, TWIN)[node % (len(names) + 1)])
+
+
+def _kept(run: Run, client: int, which: int) -> Kept | None:
+    kept = list(run.kept[CLIENTS[client]].values())
+    return kept[which % len(kept)] if kept else None
+
+
+def _do(run: Run, client: int, body: Any, timeout: int = 2) -> None:
+    if CLIENTS[client] in run.world.members:
+        run.ask(CLIENTS[client], Do(body), TIMEOUTS[timeout])
+
+
+def _ask(run: Run, client: int, op: Any, timeout: int = 2) -> None:
+    if CLIENTS[client] in run.world.members:
+        run.ask(CLIENTS[client], op, TIMEOUTS[timeout])
+
+
+# ---- callers -----------------------------------------------------------------------------------------------------
+
+
+def put(run: Run, client: int, group: int, place: int, flag: int, timeout: int) -> None:
+    if CLIENTS[client] in run.world.members:
+        place = place if _place(run, place) != STORE else 0
+        run.put(CLIENTS[client], group, _place(run, place), bool(flag), TIMEOUTS[timeout])
+
+
+def get(run: Run, client: int, group: int, place: int, policy: int, flag: int, timeout: int) -> None:
+    op = GetGroup(
+        SPECS[group].group, MovePolicy(policy), _place(run, place), request=run.request(), keep_pin=bool(flag), layout=LAYOUT
+    )
+    _ask(run, client, op, timeout)
+
+
+def pin(run: Run, client: int, group: int, policy: int, place: int) -> None:
+    _do(run, client, c.Pin(SPECS[group].group, policy=MovePolicy(policy), request=run.request(), near=_place(run, place)))
+
+
+def pin_prefix(run: Run, client: int, group: int) -> None:
+    first = group - group % 3
+    _do(run, client, c.PinPrefix(tuple(spec.group for spec in SPECS[first : first + 3]), run.request()))
+
+
+def ref(run: Run, client: int, group: int) -> None:
+    _do(run, client, c.Ref(SPECS[group].group, run.request()))
+
+
+def release(run: Run, client: int, which: int) -> None:
+    kept = _kept(run, client, which)
+    if kept is not None and CLIENTS[client] in run.world.members:
+        again, kept.releasing = kept.releasing, True
+        if not again or which % 4 == 0:
+            _do(run, client, c.Unpin(kept.hold) if kept.kind is HoldKind.PIN else c.Unref(kept.hold))
+
+
+def release_request(run: Run, client: int, which: int) -> None:
+    kept = _kept(run, client, which)
+    _do(run, client, c.ReleaseRequest(kept.request if kept is not None else run.request()))
+
+
+def create(run: Run, client: int, group: int, place: int) -> None:
+    """A writer that never writes."""
+    _do(run, client, c.Create(SPECS[group], NodeName("") if _place(run, place) == STORE else _place(run, place)))
+
+
+def move(run: Run, client: int, group: int, goal: int, flag: int) -> None:
+    _do(run, client, c.Move(SPECS[group].group, _goal(run, goal), allow_pinned=bool(flag)))
+
+
+def cancel_move(run: Run, client: int, which: int) -> None:
+    moves = list(run.moves[CLIENTS[client]].items())
+    if moves:
+        _do(run, client, c.CancelMove(*moves[which % len(moves)]))
+
+
+def replicate(run: Run, client: int, group: int, goal: int) -> None:
+    _do(run, client, c.Replicate(SPECS[group].group, _goal(run, goal)))
+
+
+def drop_replica(run: Run, client: int, group: int, which: int) -> None:
+    directory = run.world.directory
+    copies = () if directory is None else directory.state.copies.get(SPECS[group].group, ())
+    if copies:
+        _do(run, client, c.DropReplica(SPECS[group].group, copies[which % len(copies)].id))
+
+
+def evict(run: Run, client: int, group: int, flag: int) -> None:
+    _do(run, client, c.Evict(SPECS[group].group, wait=bool(flag)))
+
+
+def batch(run: Run, client: int, group: int, other: int, which: int) -> None:
+    kept = _kept(run, client, which)
+    items: list[Any] = [c.Ref(SPECS[group].group, run.request()), c.Pin(SPECS[other].group, request=run.request())]
+    if kept is not None and kept.kind is HoldKind.PIN:
+        kept.releasing = True
+        items.append(c.Unpin(kept.hold))
+    _do(run, client, c.Batch(tuple(items)))
+
+
+def drain(run: Run, client: int, node: int, flag: int) -> None:
+    names = run.world.shape.names
+    _do(run, client, c.Drain(NodeName(names[node % len(names)]), bool(flag)))
+
+
+def locate(run: Run, client: int, group: int, flag: int) -> None:
+    groups = tuple(spec.group for spec in SPECS[group:])
+    _ask(run, client, Ask(c.Locate(QUERY, "", groups, prefix=bool(flag))))
+
+
+def look(run: Run, client: int, group: int, kind: int) -> None:
+    of = SPECS[group].group
+    queries = (c.Describe(QUERY, "", of), c.ListGroups(QUERY, ""), c.Status(QUERY, ""), c.Await(QUERY, "", "gone", of))
+    _ask(run, client, Ask(queries[kind]))
+
+
+def read_kept(run: Run, client: int, which: int) -> None:
+    """By a route on which the caller has a PIN."""
+    kept = _kept(run, client, which)
+    if kept is not None and kept.route is not None and kept.route.address:
+        _ask(run, client, ReadRoute(kept.route))
+
+
+def cancel_call(run: Run, client: int, which: int) -> None:
+    mine = [number for number, asked in run.asked.items() if asked.client == CLIENTS[client]]
+    if mine and CLIENTS[client] in run.world.members:
+        run.world.step(run.world.members[CLIENTS[client]], CancelCall(mine[which % len(mine)]))
+
+
+def close_session(run: Run, client: int, which: int) -> None:
+    if which == 0:
+        _ask(run, client, CloseSessionOp(), 1)
+
+
+def guard(run: Run, node: int, which: int) -> None:
+    """The engine wants to touch bytes itself."""
+    member = _node(run, node)
+    if member is not None:
+        copies = [one for one, copy in member.machine.state.copies.items() if copy.condition is Condition.VERIFIED]
+        if copies:
+            wanted = copies[which % len(copies)]
+            run.engine.send(member.address, r.Acquire(ENGINE, run.token(), "process:engine", wanted, stay=which > 12))
+
+
+def let(run: Run, which: int) -> None:
+    guards = list(run.guards.values())
+    if guards:
+        run.let_go(guards[which % len(guards)])
+
+
+# ---- time and trouble --------------------------------------------------------------------------------------------
+
+
+def advance(run: Run, ms: int) -> None:
+    run.world.advance(ms)
+
+
+def wait(run: Run, pause: int) -> None:
+    run.world.advance(pause)
+
+
+def storm(run: Run, storm: int, length: int) -> None:
+    """The wire is worse (or better) for a while."""
+    run.world.wire.set_all_faults(STORMS[storm])
+    run.world.after(LENGTHS[length], lambda: run.world.wire.set_all_faults(run.world.shape.wire))
+
+
+def crash_node(run: Run, node: int, length: int) -> None:
+    member = _node(run, node)
+    if member is None:
+        return
+    run.world.crash_node(member.address)
+
+    def start() -> None:
+        if member.address not in run.world.members and not member.address.endswith("x"):
+            run.world.start_node(member.machine.config.name)
+
+    run.world.after(LENGTHS[length], start)
+
+
+def twin(run: Run, kind: int, length: int) -> None:
+    """A second process calls itself n1."""
+    if kind == 0 and TWIN not in run.world.members:
+        run.world.start_node("n1", TWIN)
+        run.world.after(LENGTHS[length], lambda: run.world.crash_node(TWIN) if TWIN in run.world.members else None)
+
+
+def _pause(run: Run, member: Member, length: int) -> None:
+    member.paused = True
+    run.world.after(LENGTHS[length], lambda: run.world.resume(member) if member.paused else None)
+
+
+def pause_node(run: Run, node: int, length: int) -> None:
+    member = _node(run, node)
+    if member is not None:
+        _pause(run, member, length)
+
+
+def pause_other(run: Run, kind: int, length: int) -> None:
+    """The directory (which loses no input by it) or a client."""
+    member = run.world.members.get((DIRECTORY, *CLIENTS, DIRECTORY)[kind])
+    if member is not None:
+        _pause(run, member, length)
+
+
+def _cut(run: Run, one: str, other: str, length: int) -> None:
+    run.world.wire.cut(one, other)
+    run.world.after(LENGTHS[length], lambda: run.world.wire.heal(one, other))
+
+
+def cut(run: Run, node: int, kind: int, peer: int, length: int) -> None:
+    """A node from the directory, from another node, from a client."""
+    names = [f"node/{name}" for name in run.world.shape.names]
+    others = (DIRECTORY, names[peer % len(names)], *CLIENTS)
+    _cut(run, names[node % len(names)], others[kind], length)
+
+
+def cut_client(run: Run, client: int, length: int) -> None:
+    _cut(run, CLIENTS[client], DIRECTORY, length)
+
+
+def crash_directory(run: Run, length: int, which: int) -> None:
+    """Now and then the first commit after its return fails, so that it is down again at once."""
+    if run.world.directory is None:
+        return
+    run.world.crash_directory()
+
+    def start() -> None:
+        if which < 2 and run.world.directory is None:
+            run.world.store.inject((Fault.UNKNOWN_DONE, Fault.UNKNOWN_LOST)[which])
+        run.world.revive_directory()
+
+    run.world.after(LENGTHS[length], start)
+
+
+def commit_fault(run: Run, kind: int) -> None:
+    """Refused once (tried again), refused for good, or nobody can tell."""
+    faults = ((Fault.REFUSED,), (Fault.REFUSED,) * 3, (Fault.UNKNOWN_DONE,), (Fault.UNKNOWN_LOST,))[kind]
+    if run.world.directory is not None:
+        run.world.store.inject(*faults)
+
+
+def client_dies(run: Run, client: int, length: int) -> None:
+    """With all that it holds. Another life comes later; that of `client/b` resumes its session, and knows its holds."""
+    name = CLIENTS[client]
+    if name in run.world.members:
+        run.world.crash_client(name)
+        run.asked = {number: asked for number, asked in run.asked.items() if asked.client != name}
+        if client == 0:
+            run.kept[name].clear()
+        run.moves[name].clear()
+        run.seen[name] = (0, 0)
+        run.world.after(LENGTHS[length], lambda: None if name in run.world.members else run.world.start_client(name))
+
+
+def tier_fails(run: Run, node: int, tier: int, kind: int, which: int) -> None:
+    """The next operations of one kind fail; they have done nothing."""
+    member = _node(run, node)
+    if member is not None:
+        target = (member.tiers[Tier.DRAM], member.tiers[Tier.SSD], run.world.remote)[tier]
+        operation = ("write", "verify", "load", "release")[kind]
+        target.fail(operation, TierFull("full") if kind == 0 and which % 2 else TierIo("no"), times=1 + which % 3)
+
+
+def damage(run: Run, node: int, tier: int, which: int, flag: int) -> None:
+    """Bytes are corrupted, or the medium has lost them."""
+    member = _node(run, node)
+    if member is None:
+        return
+    target = (member.tiers[Tier.DRAM], member.tiers[Tier.SSD], run.world.remote)[tier]
+    copies = target.copies()
+    if copies:
+        copy = copies[which % len(copies)]
+        run.world.damaged[copy] = None
+        if flag:
+            target.corrupt(copy)
+        else:
+            target.lose(copy)
+
+
+def uncertain(run: Run, node: int, which: int) -> None:
+    """A late writer can't be ruled out; later it can."""
+    member = _node(run, node)
+    if member is None:
+        return
+    quarantined = list(member.machine.state.quarantine)
+    copies = list(member.machine.state.copies)
+    if quarantined and which % 2:
+        run.world.step(member, QuarantineLifted(quarantined[which % len(quarantined)]))
+    elif copies:
+        run.world.step(member, WriterUncertain(copies[which % len(copies)]))
+
+
+Action = Callable[..., None]
+
+CALLS: dict[Action, int] = {
+    put: 16, get: 10, pin: 3, pin_prefix: 1, ref: 2, release: 16, release_request: 4, create: 1, move: 12, cancel_move: 2,
+    replicate: 8, drop_replica: 3, evict: 4, batch: 2, drain: 1, locate: 2, look: 1, read_kept: 3, cancel_call: 1,
+    close_session: 1, guard: 3, let: 3, advance: 40, wait: 5,
+}  # fmt: skip
+"""How often the seeded driver does what callers do."""
+
+FAULTS: dict[Action, int] = {
+    storm: 1, crash_node: 2, twin: 2, pause_node: 1, pause_other: 1, cut: 2, cut_client: 1, crash_directory: 1, commit_fault: 1,
+    client_dies: 1, tier_fails: 2, damage: 1, uncertain: 1,
+}  # fmt: skip
+"""How often something goes wrong, where it goes wrong as often as usual."""
+
+ACTIONS: dict[str, Action] = {action.__name__: action for action in (*CALLS, *FAULTS)}
+
+
+def arguments(action: Action) -> dict[str, range]:
+    """What the action's arguments may be, in order."""
+    return {name: POOLS[name] for name in list(signature(action).parameters)[1:]}
