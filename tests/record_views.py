@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pinfold.core import effects, ledger
 from pinfold.core.directory import Directory
-from pinfold.core.ids import NO_COPY, CopyId, HoldId, HoldKind, NodeName, Peer, Role, SessionId, State, Tier
+from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, NodeName, Peer, Role, SessionId, State, Tier
 from pinfold.core.records import evolve
 from pinfold.core.rows import NOWHERE, Facts
 from pinfold.core.state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Hold, Meta, Node, Session
@@ -24,7 +24,6 @@ from .directory_world import MANIFEST, OTHER_MANIFEST, spec_of
 NOW = 1_000
 REVISION = 50
 """Of the directory before the step; the step's is one more."""
-NUMBER_OF = {b"": 0, MANIFEST: 1, OTHER_MANIFEST: 2}
 SPEC = spec_of("view")
 
 
@@ -33,17 +32,23 @@ class Record:
     """One group of a directory."""
 
     state: DirectoryState
+    name: GroupId = SPEC.group
 
     @property
     def group(self) -> Group:
-        return self.state.groups[SPEC.group]
+        return self.state.groups[self.name]
 
     @property
     def copies(self) -> tuple[Copy, ...]:
-        return self.state.copies[SPEC.group]
+        return self.state.copies[self.name]
 
     def turn(self) -> Turn:
         return Turn(self.state, DirectoryConfig(), NOW, revision=REVISION)
+
+
+def number_of(manifest: bytes) -> int:
+    """The number that stands for a manifest hash; 0 is none."""
+    return int.from_bytes(manifest, "big")
 
 
 def record_of(group: Group, copies: tuple[Copy, ...], pins: dict[CopyId, int], refs: int) -> Record:
@@ -212,7 +217,7 @@ def _base(row: Row, record: Record, c: Copy, k: Facts) -> dict[str, Any]:
     read = ledger.facts(record.turn(), group, c)  # for `FACTLESS` rows the view knows the list all the same, the row does not
     others = [copy for copy in record.copies if copy.id != c.id]
     return {
-        "epoch": group.epoch, "version": group.version, "manifest": NUMBER_OF[group.manifest], "told": NUMBER_OF[k.manifest],
+        "epoch": group.epoch, "version": group.version, "manifest": number_of(group.manifest), "told": number_of(k.manifest),
         "target": group.target.revision, "source": group.source.revision, "created": group.created,
         "move_after": group.move_after, "failures": group.failures, "others": len(others),
         "stay": sum(1 for copy in others if not copy.absent or copy.id in record.state.pinned), "readable": read.readable,
@@ -238,5 +243,5 @@ def after_of(row: Row, v: w.View, shown: tuple[Copy | None, ...], c: Copy, after
         ends.append(
             End(now.id.revision, int(now.role), now.slots, now.incarnation, held, now.store, now.absent, kept is not None)
         )
-    numbers = {"manifest": NUMBER_OF[g.manifest]}
-    return w.After(evolve(g, **numbers), ends[0], tuple(ends[1:]))
+    manifest: Any = number_of(g.manifest)
+    return w.After(evolve(g, manifest=manifest), ends[0], tuple(ends[1:]))

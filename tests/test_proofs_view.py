@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from pinfold.core import ledger
+from pinfold.core import creating, ledger
 from pinfold.core.errors import InvariantViolation
 from pinfold.core.ids import NO_COPY, CopyId, Role, State
 from pinfold.core.invariants import check_group, check_progress
@@ -24,13 +24,16 @@ from pinfold.core.records import evolve
 from pinfold.core.rows import Facts
 from pinfold.core.state import Copy, Group, Meta
 from pinfold.core.table import ROWS, On, Row, find
+from pinfold.core.turn import Turn
 from proofs import given as known_before
 from proofs.logic import every, implies, no, one_of, some
 from proofs.properties import ANY, NAMED, check
 from proofs.view import NEEDED, NOBODY, Id, allowed, facts_of, step
 from proofs.view import Any as AnyView
 
+from .directory_walk import Walk
 from .record_views import REVISION, SPEC, Record, after_of, facts, known_of, record_of, records, subjects, views
+from .test_directory_walk import WORLDS
 
 BY_STATE = {state: [row for row in ROWS if row.state is state] for state in State}
 TAKES = (On.PIN, On.CREATE)
@@ -118,6 +121,41 @@ def test_a_step_of_the_ledger_is_the_step_of_each_view_and_keeps_every_invariant
                 assert ended == wanted
         for invariant in ANY:
             assert check(invariant, row, v, stepped), invariant
+
+
+class Witness:
+    """Stands at the ledger's door and shows each step that really happens to the proofs."""
+
+    def __init__(self) -> None:
+        self.met: dict[str, int] = {}
+        self.change = ledger.change
+
+    def __call__(self, turn: Turn, g: Group, row: Row, c: Copy, k: Facts) -> None:
+        if g.id in turn.state.groups:  # a first `Create` has no record yet: it is the base of the induction
+            record = Record(turn.state, g.id)
+            for v, shown in views(row, record, c, k):
+                assert known_before.given(row, v), (row.name, v, shown)
+                assert allowed(row, v), (row.name, v, shown)
+                stepped = step(row, v)
+                wrong = [name for name in (ANY if isinstance(v, AnyView) else NAMED) if not check(name, row, v, stepped)]
+                assert not wrong, (row.name, wrong, v)
+            self.met[row.name] = self.met.get(row.name, 0) + 1
+        self.change(turn, g, row, c, k)
+
+
+@pytest.mark.parametrize("world", ["plain", "remote", "hasty"])
+def test_what_happens_in_a_directory_among_honest_nodes_is_what_the_proofs_speak_of(
+    world: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The preconditions claim what callers make sure of. Here are the real callers, in all that they do in a long walk."""
+    witness = Witness()
+    for module in (ledger, creating):
+        monkeypatch.setattr(module, "change", witness)
+    walk = Walk(7, **WORLDS[world])
+    walk.run(1_500)
+    walk.settle()
+    assert sum(witness.met.values()) > 100, witness.met
+    assert len(witness.met) > 15, witness.met
 
 
 # ---- what the record's own checks see, a view sees -----------------------------------------------------------
