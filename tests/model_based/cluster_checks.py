@@ -68,6 +68,17 @@ def _is_going(before: DirectoryState, after: DirectoryState, now: Group, left: d
                 raise broken("HOLD-1", f"evicted while {hold_id} refers to it")
 
 
+def nobody_knows_more(world: World, found: DirectoryState) -> None:
+    """DUR-1: what the store gives back at a start is all that was ever told to anybody."""
+    for member in world.clients():
+        if member.machine.state.revision > found.meta.revision:
+            raise broken("DUR-1", f"{member.address} was told of revision {member.machine.state.revision}, which is not durable")
+    for member in world.nodes():
+        for copy_id in member.machine.state.copies:
+            if copy_id.revision > found.meta.revision:
+                raise broken("DUR-1", f"{member.address} was told of {copy_id}, which is not durable")
+
+
 # ---- all machines at one instant ---------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ from pinfold.core.reports import Heartbeat
 from pinfold.core.state import RECORD_TYPES, DirectoryState
 from pinfold.transport.inproc import Faults, InprocWire, Port
 from tests.model_based.cluster_bytework import SlowByteWork
-from tests.model_based.cluster_checks import answers_are_kept, copies_are_there, decisions_have_reasons
+from tests.model_based.cluster_checks import answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more
 from tests.model_based.cluster_shape import (
     DIRECTORY,
     STORE,
@@ -139,6 +139,7 @@ class World:
         if not any(all(getattr(one, name) == getattr(state, name) for name in FACTS) for one in possible):
             raise InvariantViolation("DUR-1", "the store gives back something else than what was committed")
         self.attempted = None
+        nobody_knows_more(self, state)
 
     def revive_directory(self) -> None:
         """Until a start succeeds."""
