@@ -26,7 +26,10 @@ NOTHING: Label = ((), ())
 
 
 class Explorable(Protocol):
-    trying: Label
+    @property
+    def trying(self) -> Label:
+        """What was being tried when a check failed."""
+        ...
 
     def initial(self) -> State: ...
 
