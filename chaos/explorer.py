@@ -28,8 +28,11 @@ NOTHING: Label = ((), ())
 class Explorable(Protocol):
     @property
     def trying(self) -> Label:
-        """What was being tried when a check failed."""
+        """The label of the step that is being computed or checked."""
         ...
+
+    @trying.setter
+    def trying(self, label: Label) -> None: ...
 
     def initial(self) -> State: ...
 
