@@ -119,11 +119,15 @@ def stores_need(cast: Cast, state: DirectoryState, nodes: Sequence[NodeSite], st
         steward = steward_of(state, NodeName(name))
         if not steward or not _hears(state, nodes[cast.node_at[steward]]):
             continue
-        listed = {(copy.revision, copy.ordinal): group for copy, group in state.copies_at.get(NodeName(name), {}).items()}
-        for group in listed.values():
-            if any(copy.node == name and copy.role is Role.FREEING for copy in state.copies[group]):
+        machine = nodes[cast.node_at[steward]].machine
+        under_way = machine.state.copies if machine is not None else {}
+        listed = state.copies_at.get(NodeName(name), {})
+        for copy_id, group in listed.items():
+            freeing = any(copy.id == copy_id and copy.role is Role.FREEING for copy in state.copies[group])
+            if freeing and copy_id not in under_way:
                 return "repair"
-        if any(cell[0] == name and (cell[1], cell[2]) not in listed for cell in store):
+        known = {(copy_id.revision, copy_id.ordinal) for copy_id in (*listed, *under_way)}
+        if any(cell[0] == name and cell[1:3] not in known for cell in store):
             found = "scan"
     return found
 
