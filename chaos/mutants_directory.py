@@ -122,7 +122,7 @@ def lost_source_ends_the_move(p: Planting) -> None:
     def gone(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
         after, left = rows.authority_gone(g, c, k)
         if after.target != NO_COPY:
-            after.state, after.target = State.EVICTING, NO_COPY
+            after.state, after.target, after.reason = State.EVICTING, NO_COPY, Reason.LOST
         return after, left
 
     def rest(g: Group, c: Copy, o: Copy, held: bool, k: Facts) -> Copy | None:
@@ -298,7 +298,12 @@ def recreated_owner_stays(p: Planting) -> None:
 
 
 def stores_are_not_scanned(p: Planting) -> None:
-    p.function(reconcile._scanned, lambda turn, node, fact: None)
+    def only_frees(turn: Turn) -> None:
+        for store in turn.config.stores:
+            for copy_id, group_id in list(turn.state.copies_at.get(store.name, {}).items()):
+                housekeeping._repeat_free(turn, copy_id, group_id)
+
+    p.function(housekeeping._stores, only_frees)
 
 
 def frees_of_objects_are_not_repeated(p: Planting) -> None:

@@ -23,6 +23,7 @@ from ..core.orders import Order
 from ..core.reports import Condition, CopyFailed, Heartbeat, Inventory, Register, Report
 from ..core.rows import is_readable
 from ..core.state import Copy, DirectoryState
+from ..core.table import MOVING
 from .cast import NOW, said
 from .keys import node_key
 from .memory import Cells, cells_of, found, manifest_of
@@ -58,6 +59,8 @@ def after_directory_step(before: Directory, after: Directory, event: Any, ready:
     record_is_ordered(after.state)
     if type(event) is not Tick:
         _repeated(after, event, ready)
+    else:
+        _goes_on(before.state, after.state)
     if type(event) is Command:
         _refused(before, after, ready)
         _granted(before, event, ready)
@@ -103,6 +106,18 @@ def _granted(before: Directory, event: Command, ready: Ready) -> None:
         _must(not pinned and answer.group not in state.referred, "HOLD-1", "an evict was accepted at once under holds")
     elif isinstance(body, Move) and not body.allow_pinned:
         _must(not pinned, "HOLD-1", "a move was accepted under pins without leave")
+
+
+def _goes_on(before: DirectoryState, after: DirectoryState) -> None:
+    """MOVE-1: a source that is given up by time ends no move whose target is still being made in time."""
+    for group_id, group in before.groups.items():
+        target = _copy(before, group_id, group.target)
+        later = after.groups.get(group_id)
+        if group.state not in MOVING or target is None or target.due <= before.meta.clock_ms or target.store:
+            continue
+        if target.node in after.nodes and after.nodes[target.node].alive:
+            lost = later is None or later.reason is Reason.LOST
+            _must(not lost, "MOVE-1", f"a group was declared lost while {target.id} is being made")
 
 
 def holds_are_kept(before: DirectoryState, after: DirectoryState) -> None:

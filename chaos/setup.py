@@ -52,13 +52,18 @@ class _Play:
             self.queue.append(self.cast.post(one.target, one.message))
 
     def directory_takes(self, event: Any) -> None:
-        step = directory_site.takes(self.cast, self.directory, event)
+        for ready in self.let_out(directory_site.takes(self.cast, self.directory, event)):
+            self.say(ready)
+
+    def let_out(self, step: directory_site.Step) -> list[Ready]:
+        """What a step lets out, after its commit."""
         self.directory = step.site
+        readies = list(step.readies)
         if step.site.held:
             step = directory_site.flushed(self.cast, step.site)
             self.directory = step.site
-        for ready in step.readies:
-            self.say(ready)
+            readies += step.readies
+        return readies
 
     def node_step(self, step: node_site.Step) -> None:
         self.nodes[step.site.at] = step.site
@@ -107,11 +112,7 @@ def opened(cast: Cast) -> Beginning:
 
 def _open(cast: Cast, play: _Play, name: str) -> SessionId:
     event = OpenSession(Peer(f"client/{name}"), f"token-{name}", "", 10_000)
-    step = directory_site.takes(cast, play.directory, event)
-    if step.site.held:
-        step = directory_site.flushed(cast, step.site)
-    play.directory = step.site
-    told = step.readies[0].reply[0].message
+    told = play.let_out(directory_site.takes(cast, play.directory, event))[0].reply[0].message
     assert isinstance(told, Told)
     assert isinstance(told.answer, SessionOpened)
     return told.answer.session
@@ -144,8 +145,7 @@ def _grace(cast: Cast, play: _Play) -> directory_site.Step | None:
     for move in directory_site.moves(cast, play.directory):
         if move.label[:2] == ("due", "grace over"):
             step = move.take()
-            play.directory = step.site
-            for ready in step.readies:
+            for ready in play.let_out(step):
                 play.say(ready)
             return step
     return None
