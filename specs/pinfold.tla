@@ -197,7 +197,7 @@ HearRegister(m) ==
 HearHeartbeat(n, inc, term) ==
   IF dir.alive[n] /\ inc = dir.inc[n]
   THEN /\ ~dir.ready[n] \/ term # dir.term
-       /\ Free
+       /\ left.tell > 0 /\ Free       \* it asks for an inventory
        /\ Decide([dir EXCEPT !.out = {[k |-> "ask", n |-> n, term |-> dir.term, inc |-> dir.inc[n]]}])
   ELSE Refuse(n, inc)
 

@@ -49,7 +49,7 @@ CanOrder == \E m \in msgs : /\ m.k = "order" /\ m.inc = node[m.n].inc
                                \/ m.term > node[m.n].term /\ m.num = 1
 CanAsk == left.tell > 0 /\ \E m \in msgs : m.k = "ask" /\ m.inc = node[m.n].inc /\ m.term > node[m.n].term
 CanInventory == left.hear > 0 /\ \E m \in msgs : m.k = "inventory" /\ Current(m) /\ ~dir.ready[m.n] /\ m.term = dir.term
-CanBeat == \E n \in Node : /\ ~dir.ready[n] \/ node[n].term # dir.term
+CanBeat == left.tell > 0 /\ \E n \in Node : /\ ~dir.ready[n] \/ node[n].term # dir.term
                            /\ [k |-> "ask", n |-> n, term |-> dir.term, inc |-> dir.inc[n]] \notin msgs
 CanHear == \E m \in msgs : m.k = "fact" /\ Listed(dir, m.c) /\
   CASE m.f = "sealed" -> dir.state = "WRITING" /\ dir.target = m.c

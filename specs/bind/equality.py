@@ -8,6 +8,7 @@ their edges.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +97,14 @@ class Compared:
 
 
 def compare(one: Slice, folder: Path) -> Compared:
-    """Enumerate both sides and compare."""
+    """Enumerate both sides at once, and compare."""
     states = States()
-    found = enumerate_machines(one, states)
     tlc.lay_out(folder, **{f"{one.name}__tla": one.module(), f"{one.name}__cfg": one.settings("INVARIANT Safe", ACTIONS)})
     dump = ("-dump", "dot,actionlabels", "graph") if one.edges else ("-dump", "states")
-    verdict = tlc.run(folder, one.name, *dump, workers=1)
+    with ThreadPoolExecutor(1) as other_core:
+        running = other_core.submit(tlc.run, folder, one.name, *dump)
+        found = enumerate_machines(one, states)
+        verdict = running.result()
     differences = list(found.differences)
     if verdict.violated:
         differences.append(f"TLC: {verdict.violated} is violated in slice {one.name}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, field
 from slices import Slice
-from values import States
+from values import States, record
 from world import FACTS, SPEC, Projection, World, heard, learnt, node_name
 
 from pinfold.backends.bytework import InlineByteWork
@@ -93,6 +93,17 @@ class RecordedCluster(EmbeddedCluster):
         self._projection = Projection(one, States())
         self._chance = random.Random(seed)
         super().__init__(config, store=MemoryStore(RECORD_TYPES, store_id="spec"))
+
+    def was_registered(self, name: str) -> bool:
+        """Whether this boot's `Register` was sent since the recording began, so that it may arrive once more."""
+        assert self._world is not None
+        sent = {"k": "register", "n": int(name[1:]), "boot": self.boots[name]}
+        number = self._projection.states.messages.number.get(record(**sent))
+        return number in self._world.msgs
+
+    def deliver(self, message: Any) -> None:
+        """A message arrives at the directory, late or repeated."""
+        self._step(self.members[DIRECTORY], message)
 
     def _bytework(self, name: str) -> Any:
         return SlowWork(super()._bytework(name), self, self._chance)
@@ -310,9 +321,7 @@ class RecordedCluster(EmbeddedCluster):
         machine: Node = self.node(name)
         boots = (*world.boots[: n - 1], self.boots[name], *world.boots[n:])
         world = evolve(world, nodes=(*world.nodes[: n - 1], machine, *world.nodes[n:]), boots=boots)
-        register = self._projection.states.messages.put(
-            tuple(sorted({"k": "register", "n": n, "boot": self.boots[name]}.items()))
-        )
+        register = self._projection.states.messages.put(record(k="register", n=n, boot=self.boots[name]))
         self._world = evolve(world, msgs={**world.msgs, register: (DIRECTORY, None)})
         self._write([("Crash", (n,))], seen_node(self._node_part(self._world, n)))
 

@@ -56,19 +56,19 @@ SLICES = {
         ),
         Slice(
             "share", "one node, two sessions: both pin and refer, either ends",
-            1, 2, 2, {"create": 2, "close": 2, "twist": 1},
+            1, 2, 1, {"create": 1, "close": 2, "twist": 1}, pins=2,
         ),
         Slice(
             "move", "two nodes: a move with commit, abort and cancel, under pins and readers",
             2, 1, 2, {"create": 1, "move": 1, "twist": 2}, edges=True,
         ),
         Slice(
-            "back", "two nodes: a move there and a move back, onto what retires",
-            2, 1, 3, {"create": 1, "move": 2}, touch=0,
+            "back", "two nodes: a move there, and back onto what retires",
+            2, 1, 2, {"create": 1, "move": 2}, touch=0,
         ),
         Slice(
             "restart", "two nodes: a move, and the directory starts again at any point of it",
-            2, 1, 2, {"create": 1, "move": 1, "restart": 1}, touch=0,
+            2, 1, 2, {"create": 1, "move": 1, "restart": 1}, pins=0, touch=0,
         ),
         Slice(
             "repair", "one node: the directory starts again, inventories are late",
@@ -76,7 +76,7 @@ SLICES = {
         ),
         Slice(
             "lapse", "one node: its lease ends, it returns in the same boot",
-            1, 1, 1, {"create": 1, "lapse": 1, "register": 1, "twist": 1, "hear": 2},
+            1, 1, 1, {"create": 1, "lapse": 1, "register": 1, "twist": 1, "tell": 1, "hear": 2},
         ),
         Slice(
             "boots", "one node: its process dies, and a late registration of the old boot arrives",
@@ -84,7 +84,7 @@ SLICES = {
         ),
         Slice(
             "heirs", "two nodes: a replica, and the owner is away for good",
-            2, 1, 2, {"create": 1, "replicate": 1, "lapse": 1}, touch=0,
+            2, 1, 2, {"create": 1, "replicate": 1, "lapse": 1}, pins=0, touch=0,
         ),
     )
 }  # fmt: skip

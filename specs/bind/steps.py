@@ -251,7 +251,10 @@ class Steps:
                 yield label, self._node(world, n, requests.Let(client_name(1), "let", guards[-1].guard))
         link = state.links[0]
         if link.registered:
-            yield "Heartbeat", self._heartbeat(world, n)
+            node = world.directory.state.nodes[node_name(n)]
+            current = node.alive and node.incarnation == link.incarnation
+            if not current or has(world, "tell"):
+                yield "Heartbeat", self._heartbeat(world, n)
             if has(world, "tell"):
                 due = evolve(link, inventory_at=NOW)
                 yield "TellInventory", self._node(world, n, Tick(), lambda x: x.links.update({0: due}), "tell")

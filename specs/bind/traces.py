@@ -22,6 +22,8 @@ from pinfold.core import commands
 from pinfold.core.calls import Call, CloseSessionOp, Do, GetGroup, PutGroup
 from pinfold.core.client_state import ClientConfig
 from pinfold.core.ids import GroupId, HoldKind, NodeName, Peer, Tier
+from pinfold.core.node_state import fills
+from pinfold.core.reports import Register
 from pinfold.core.state import DirectoryConfig
 from pinfold.embedded import DIRECTORY, EmbeddedConfig
 from pinfold.transport.inproc import Faults
@@ -103,6 +105,8 @@ class Run:
                 cluster.tell(gone, Call(self.calls, CloseSessionOp(), 3_000))
         elif dice < 0.75:
             self._alone(chance.choice(("n1", "n2")))
+        elif dice < 0.77:
+            self._late_registration(chance.choice(("n1", "n2")))
         cluster.advance(chance.choice((0, 1, 5, 20, 60, 200, 400)))
 
     def _alone(self, name: str) -> None:
@@ -110,6 +114,20 @@ class Run:
         self.cluster.wire.cut(f"node/{name}", DIRECTORY)
         self.cluster.advance(self.chance.choice((300, 2_000, 5_500)))
         self.cluster.wire.heal(f"node/{name}", DIRECTORY)
+
+    def _late_registration(self, name: str) -> None:
+        """A second copy of an earlier `Register` arrives after the lease has ended, and the node does not hear the answer: the
+        directory has a registration that its own node has not heard of."""
+        cluster = self.cluster
+        wire, config = cluster.wire, cluster.node(name).config
+        if not cluster.was_registered(name):
+            return
+        wire.cut(config.address, DIRECTORY)
+        cluster.advance(2_500)
+        state = cluster.node(name).state
+        boot = f"{name}-{cluster.boots[name]}"
+        cluster.deliver(Register(config.name, boot, config.address, config.capacity, fills(state), config.stores))
+        wire.heal(config.address, DIRECTORY)
 
     def _op(self) -> Any:
         chance, state = self.chance, self.cluster.state
