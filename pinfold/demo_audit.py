@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .audit import Finding, audit
 from .backends.lmdb import LmdbStore
 from .backends.remote import RemoteDirectoryStore
 from .config import load
+from .core.audit import Finding, audit
 from .core.directory import Directory
 from .core.errors import WorldError
 from .core.ids import NO_COPY, CopyId, NodeName, Role, State, Tier

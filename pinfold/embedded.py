@@ -16,10 +16,10 @@ from typing import Any
 
 from attrs import define, field
 
-from .audit import Finding, audit
 from .backends.bytework import InlineByteWork
 from .backends.memory import MemoryStore
 from .core import calls, invariants
+from .core.audit import Finding, audit
 from .core.client import Client
 from .core.client_state import ClientConfig
 from .core.directory import Directory

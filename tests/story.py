@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from pinfold.audit import audit
 from pinfold.core import commands, events, requests
+from pinfold.core.audit import audit
 from pinfold.core.ids import NO_COPY, Cause, CopyId, GroupId, HoldId, MovePolicy, NodeName, Peer, Reason, SessionId, Tier
 from pinfold.core.state import DirectoryConfig
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from pinfold.audit import Finding, audit
 from pinfold.backends.base import StoreMissing
 from pinfold.backends.checksums import checksums
 from pinfold.backends.remote import RemoteDirectoryStore
 from pinfold.core.answers import Located, PrefixPinned
+from pinfold.core.audit import Finding, audit
 from pinfold.core.calls import Ask, Do, Done, PutGroup
 from pinfold.core.client_state import ClientConfig
 from pinfold.core.commands import Locate, PinPrefix, Spec

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from pinfold.audit import audit
 from pinfold.core import commands as c
 from pinfold.core import orders
 from pinfold.core.answers import Created, Exists, Joined, MoveAccepted, ReplicaAccepted
+from pinfold.core.audit import audit
 from pinfold.core.calls import CancelCall, GetGroup
 from pinfold.core.effects import CloneInstance, StoreBlocks
 from pinfold.core.ids import CopyId, NodeName, Reason, Tier

@@ -11,10 +11,10 @@ import attrs
 import pytest
 import zmq
 
-from pinfold.audit import audit
 from pinfold.core import commands as c
 from pinfold.core import orders, requests
 from pinfold.core.answers import Answered, Created
+from pinfold.core.audit import audit
 from pinfold.core.calls import AskNode, Call, Done
 from pinfold.core.client import Client
 from pinfold.core.client_state import ClientConfig

@@ -18,12 +18,12 @@ from typing import Any
 
 from attrs import define, evolve
 
+from pinfold.chaos.sim_actions import ACTIONS, CALLS, FAULTS, Action, arguments
+from pinfold.chaos.sim_end import finish
+from pinfold.chaos.sim_model import GROUPS, Run
+from pinfold.chaos.sim_shape import Chance, shape_of
+from pinfold.chaos.sim_world import FACTS
 from pinfold.core.errors import InvariantViolation
-from tests.model_based.cluster_actions import ACTIONS, CALLS, FAULTS, Action, arguments
-from tests.model_based.cluster_end import finish
-from tests.model_based.cluster_model import GROUPS, Run
-from tests.model_based.cluster_shape import Chance, shape_of
-from tests.model_based.cluster_world import FACTS
 
 Step = tuple[str, tuple[int, ...]]
 COMMAND = "python -m tests.model_based.random_cluster"

@@ -1,6 +1,6 @@
 """A cluster of the real machines over a bad wire, with crashes, against a dictionary (design section 7).
 
-Hypothesis draws what `cluster_actions.py` lists, in any order and with any arguments; after each step the machines' invariants
+Hypothesis draws what `chaos/sim_actions.py` lists, in any order and with any arguments; after each step the machines' invariants
 and what callers may rely on are checked, and at the end that everything comes to rest with nothing left over (LIVE-1).
 The seeded driver (`random_cluster.py`) plays the same actions, deeper; here are a few of its seeds, and that a seed is a run.
 """
@@ -19,10 +19,10 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.model_based.cluster_actions import ACTIONS, arguments
-from tests.model_based.cluster_end import finish
-from tests.model_based.cluster_model import Run
-from tests.model_based.cluster_shape import shape_of
+from pinfold.chaos.sim_actions import ACTIONS, arguments
+from pinfold.chaos.sim_end import finish
+from pinfold.chaos.sim_model import Run
+from pinfold.chaos.sim_shape import shape_of
 from tests.model_based.random_cluster import COMMAND, Failure, Step, digest, play, steps_of, tell
 
 

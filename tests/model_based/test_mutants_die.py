@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from pinfold.chaos import sim_actions as do
+from pinfold.chaos.sim_actions import Action
+from pinfold.chaos.sim_shape import STORMS
 from pinfold.core import (
     client_steps,
     creating,
@@ -34,9 +37,6 @@ from pinfold.core.node_state import Stage
 from pinfold.core.records import evolve
 from pinfold.core.table import On, Row
 from pinfold.transport.inproc import Faults
-from tests.model_based import cluster_actions as do
-from tests.model_based.cluster_actions import Action
-from tests.model_based.cluster_shape import STORMS
 from tests.model_based.random_cluster import Failure, Wheel, play, steps_of, wheel_of
 
 SEEDS_MAX = 40

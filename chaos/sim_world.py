@@ -3,7 +3,7 @@
 Each machine has a clock of its own (an offset from virtual time), byte work takes time and ends in another order than it was
 asked for, a directory's commits come late and in batches, so that a crash loses what was not committed. SSD tiers and remote
 stores outlive their processes. After every step: the machine's invariants, what may never go back, and the records of the
-directory against what the nodes really have (`cluster_checks`).
+directory against what the nodes really have (`sim_checks`).
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any
 
 from attrs import define, field
 
-from pinfold.backends.bytework import TierSet
-from pinfold.backends.memory import MemoryStore
-from pinfold.backends.memory_tier import MemoryTier
-from pinfold.core.calls import Call
-from pinfold.core.client import Client
-from pinfold.core.client_state import audit
-from pinfold.core.directory import Directory
-from pinfold.core.driver import Driver, TermEnded
-from pinfold.core.effects import META
-from pinfold.core.errors import InvariantViolation
-from pinfold.core.events import Tick
-from pinfold.core.ids import Tier
-from pinfold.core.invariants import check_all, check_progress
-from pinfold.core.node import Node
-from pinfold.core.node_invariants import check_node, links_never_fall
-from pinfold.core.orders import HeartbeatSeen
-from pinfold.core.records import evolve
-from pinfold.core.reports import Heartbeat
-from pinfold.core.state import RECORD_TYPES, DirectoryState
-from pinfold.transport.inproc import Faults, InprocWire, Port
-from tests.model_based.cluster_bytework import SlowByteWork
-from tests.model_based.cluster_checks import answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more
-from tests.model_based.cluster_shape import (
+from ..backends.bytework import TierSet
+from ..backends.memory import MemoryStore
+from ..backends.memory_tier import MemoryTier
+from ..core.calls import Call
+from ..core.client import Client
+from ..core.client_state import audit
+from ..core.directory import Directory
+from ..core.driver import Driver, TermEnded
+from ..core.effects import META
+from ..core.errors import InvariantViolation
+from ..core.events import Tick
+from ..core.ids import Tier
+from ..core.invariants import check_all, check_progress
+from ..core.node import Node
+from ..core.node_invariants import check_node, links_never_fall
+from ..core.orders import HeartbeatSeen
+from ..core.records import evolve
+from ..core.reports import Heartbeat
+from ..core.state import RECORD_TYPES, DirectoryState
+from ..transport.inproc import Faults, InprocWire, Port
+from .sim_bytework import SlowByteWork
+from .sim_checks import answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more
+from .sim_shape import (
     DIRECTORY,
     STORE,
     Chance,
@@ -158,7 +158,7 @@ class World:
 
     def _flush(self, member: Member) -> None:
         member.flush_at = None
-        if member.machine is not self.directory:
+        if member.address != DIRECTORY:
             member.driver.flush()
             return
         state: DirectoryState = member.machine.state
@@ -231,10 +231,9 @@ class World:
             self.story.append((self.now, member.address, event))
         self.mark = zlib.crc32(f"{self.now} {member.address} {type(event).__name__}".encode(), self.mark)
         machine = member.machine
-        before = None if isinstance(machine, Client) else machine.state.copy()
+        before: Any = None if isinstance(machine, Client) else machine.state.copy()
         member.driver.handle(event, self.now + member.offset)
         if isinstance(machine, Directory):
-            assert before is not None
             self._check_directory(before, machine.state)
             if self.shape.commit_ms and member.flush_at is None and member.driver.holding:
                 member.flush_at = self.now + self.chance.below(self.shape.commit_ms + 1)
@@ -314,9 +313,9 @@ class World:
             yield at
         for member in self.members.values():
             if not member.paused:
-                for at in (member.alarm_at, member.flush_at, None if member.work is None else member.work.next_ms):
-                    if at is not None:
-                        yield at
+                for wanted in (member.alarm_at, member.flush_at, None if member.work is None else member.work.next_ms):
+                    if wanted is not None:
+                        yield wanted
 
     def settle(self) -> None:
         begun = self.steps

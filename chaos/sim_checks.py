@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pinfold.core.errors import InvariantViolation
-from pinfold.core.ids import CopyId, HoldKind, Reason, Role, State
-from pinfold.core.reports import Condition
-from pinfold.core.rows import is_readable
-from pinfold.core.state import Copy, DirectoryState, Group
+from ..core.errors import InvariantViolation
+from ..core.ids import CopyId, HoldKind, Reason, Role, State
+from ..core.reports import Condition
+from ..core.rows import is_readable
+from ..core.state import Copy, DirectoryState, Group
 
 if TYPE_CHECKING:
-    from tests.model_based.cluster_world import Member, World
+    from .sim_world import Member, World
 
 GOING = (State.EVICTING, State.EVICTED)
 

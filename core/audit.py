@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from attrs import define
 
-from .core import invariants
-from .core.ids import CopyId, NodeName, Role
-from .core.reports import Condition, InventoryEntry
-from .core.state import DirectoryConfig, DirectoryState
+from . import invariants
+from .ids import CopyId, NodeName, Role
+from .reports import Condition, InventoryEntry
+from .state import DirectoryConfig, DirectoryState
 
 
 @define(frozen=True)

@@ -1,7 +1,7 @@
 """What callers of a cluster may rely on, as a dictionary: which bytes each group may have, which holds are whose.
 
 A `Run` is one cluster with its callers. Every answer of a client machine is compared with the dictionary the moment it comes;
-`tests/model_based/cluster_end.py` ends a run and says what must be true then.
+`sim_end.py` ends a run and says what must be true then.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 
 from attrs import define, frozen
 
-from pinfold.core import answers as a
-from pinfold.core import commands as c
-from pinfold.core import requests as r
-from pinfold.core.calls import Ask, Do, Done, Failed, GetGroup, GotGroup, PutDone, PutGroup
-from pinfold.core.events import ProcessExited
-from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, Key, Layout, Peer, Role, State, group_id, manifest_hash
-from pinfold.core.reports import Condition
-from pinfold.core.state import DirectoryState
-from tests.model_based.cluster_checks import broken
-from tests.model_based.cluster_shape import Shape
-from tests.model_based.cluster_world import World
+from ..core import answers as a
+from ..core import commands as c
+from ..core import requests as r
+from ..core.calls import Ask, Do, Done, Failed, GetGroup, GotGroup, PutDone, PutGroup
+from ..core.events import ProcessExited
+from ..core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, Key, Layout, Peer, Role, State, group_id, manifest_hash
+from ..core.reports import Condition
+from ..core.state import DirectoryState
+from .sim_checks import broken
+from .sim_shape import Shape
+from .sim_world import World
 
 BLOCK = 16
 LAYOUT = Layout(block_bytes=BLOCK)
@@ -130,7 +130,7 @@ class Run:
     def ask(self, client: str, op: Any, timeout_ms: int) -> int:
         """Give a client machine a call."""
         self.calls += 1
-        group = getattr(op, "group", None) or getattr(getattr(op, "spec", None), "group", None)
+        group: Any = getattr(op, "group", None) or getattr(getattr(op, "spec", None), "group", None)
         floor = max(len(self.sealed[group]) - 1, self.gone[group]) if group in self.sealed else 0
         life = self.world.boots[client]
         self.asked[self.calls] = Asked(client, life, op, self.world.now, timeout_ms, floor, self.seen[client])
@@ -165,16 +165,17 @@ class Run:
         if isinstance(outcome, Failed):
             self._failed(asked, outcome)
             return
-        value = outcome.value
+        value: Any = outcome.value
+        body: Any = getattr(asked.op, "body", None)
         if isinstance(asked.op, Ask) and (outcome.term, outcome.revision) < asked.seen:
             raise broken("LIN-1", f"call {number}: {outcome.term, outcome.revision} is older than {asked.seen}")
         if isinstance(asked.op, Ask | Do):
             self.seen[client] = max(self.seen[client], (outcome.term, outcome.revision))
         if isinstance(value, a.BatchAnswer):
-            for body, item in zip(asked.op.body.items, value.items, strict=True):
-                self._item(client, body, item)
+            for each, item in zip(body.items, value.items, strict=True):
+                self._item(client, each, item)
         elif isinstance(asked.op, Do):
-            self._item(client, asked.op.body, value)
+            self._item(client, body, value)
         elif isinstance(value, GotGroup):
             self._got(asked, value)
         elif isinstance(value, PutDone):

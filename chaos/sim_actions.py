@@ -10,17 +10,17 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from pinfold.backends.memory import Fault
-from pinfold.backends.tier import TierFull, TierIo
-from pinfold.core import commands as c
-from pinfold.core import requests as r
-from pinfold.core.calls import Ask, CancelCall, CloseSessionOp, Do, GetGroup, ReadRoute
-from pinfold.core.events import QuarantineLifted, WriterUncertain
-from pinfold.core.ids import HoldKind, MovePolicy, NodeName, Peer, Tier
-from pinfold.core.reports import Condition
-from tests.model_based.cluster_model import CLIENTS, ENGINE, GROUPS, LAYOUT, SPECS, Kept, Run
-from tests.model_based.cluster_shape import DIRECTORY, STORE, STORMS
-from tests.model_based.cluster_world import Member
+from ..backends.memory import Fault
+from ..backends.tier import TierFull, TierIo
+from ..core import commands as c
+from ..core import requests as r
+from ..core.calls import Ask, CancelCall, CloseSessionOp, Do, GetGroup, ReadRoute
+from ..core.events import QuarantineLifted, WriterUncertain
+from ..core.ids import HoldKind, MovePolicy, NodeName, Peer, Tier
+from ..core.reports import Condition
+from .sim_model import CLIENTS, ENGINE, GROUPS, LAYOUT, SPECS, Kept, Run
+from .sim_shape import DIRECTORY, STORE, STORMS
+from .sim_world import Member
 
 POOLS: dict[str, range] = {
     "client": range(len(CLIENTS)),

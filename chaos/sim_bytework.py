@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pinfold.backends.bytework import TierSet, copies_of
-from pinfold.core.effects import Transfer
-from pinfold.core.events import Completion
-from tests.model_based.cluster_shape import Chance
+from ..backends.bytework import TierSet, copies_of
+from ..core.effects import Transfer
+from ..core.events import Completion
+from .sim_shape import Chance
 
 
 class SlowByteWork:

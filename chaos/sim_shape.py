@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from attrs import frozen
 
-from pinfold.core.breaker import BreakerLimits
-from pinfold.core.client_state import ClientConfig
-from pinfold.core.ids import NodeName, Peer, Tier
-from pinfold.core.node_state import NodeConfig, TierRoom
-from pinfold.core.state import DirectoryConfig, StoreSpec
-from pinfold.transport.inproc import PERFECT, Faults
+from ..core.breaker import BreakerLimits
+from ..core.client_state import ClientConfig
+from ..core.ids import NodeName, Peer, Tier
+from ..core.node_state import NodeConfig, TierRoom
+from ..core.state import DirectoryConfig, StoreSpec
+from ..transport.inproc import PERFECT, Faults
 
 DIRECTORY = Peer("directory/0")
 STORE = NodeName("s1")

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pinfold.audit import audit
-from pinfold.core import commands as c
-from pinfold.core.calls import CloseSessionOp, Do, Done, ReadRoute
-from pinfold.core.client_state import SessionPhase
-from pinfold.core.directory import Directory
-from pinfold.core.effects import META
-from pinfold.core.ids import HoldKind, NodeName, Role, SessionId, Tier
-from pinfold.core.state import DirectoryState
-from tests.model_based.cluster_checks import broken
-from tests.model_based.cluster_model import CLIENTS, Kept, Run
-from tests.model_based.cluster_shape import STORE
-from tests.model_based.cluster_world import FACTS
+from ..core import commands as c
+from ..core.audit import audit
+from ..core.calls import CloseSessionOp, Do, Done, ReadRoute
+from ..core.client_state import SessionPhase
+from ..core.directory import Directory
+from ..core.effects import META
+from ..core.ids import HoldKind, NodeName, Role, SessionId, Tier
+from ..core.state import DirectoryState
+from .sim_checks import broken
+from .sim_model import CLIENTS, Kept, Run
+from .sim_shape import STORE
+from .sim_world import FACTS
 
 SETTLE_MS = 15_000
 """Leases, absence, deadlines, back-off: all of it is over by then."""
