@@ -26,6 +26,7 @@ from pinfold.transport.zmq import ClientWire, ServerWire
 from tests.wiring import (  # noqa: F401  # pytest looks for them here
     COPY,
     FAST,
+    PATIENT,
     WAIT_S,
     arrived,
     blocks,
@@ -97,7 +98,7 @@ def test_a_connection_speaks_for_the_identity_it_greeted_with_and_no_other(serve
 
 
 def test_seats_are_bounded_and_those_of_clients_that_left_are_given_away(wires: Callable[..., Any]) -> None:
-    server = wires(ServerWire, limits=attrs.evolve(FAST, clients_max=2))
+    server = wires(ServerWire, limits=attrs.evolve(PATIENT, clients_max=2))
     one, two, three = (wires(ClientWire, f"client/{n}") for n in (1, 2, 3))
     for wire in (one, two):
         wire.send(server.address, stat())
@@ -195,7 +196,7 @@ def test_another_version_is_refused_with_a_sentence_on_both_sides(server: Server
 
 
 def test_a_frame_above_the_limit_costs_its_sender_the_connection_and_nobody_else(wires: Callable[..., Any]) -> None:
-    limits = attrs.evolve(FAST, frame_bytes_max=2 * MIB, head_bytes_max=MIB)
+    limits = attrs.evolve(PATIENT, frame_bytes_max=2 * MIB, head_bytes_max=MIB)
     server, client = wires(ServerWire, limits=limits), wires(ClientWire, "client/a")
     with ExitStack() as stack:
         dealer = raw_dealer(stack, server.address)
@@ -215,7 +216,8 @@ def test_strangers_that_speak_no_zeromq_are_ignored(server: ServerWire, client: 
         assert run(server, client, until=arrived(1)) == [("client/a", stat(1))]
 
 
-def test_a_server_that_never_answers_the_greeting_is_unreachable(client: ClientWire) -> None:
+def test_a_server_that_never_answers_the_greeting_is_unreachable(wires: Callable[..., Any]) -> None:
+    client = wires(ClientWire, "client/a", limits=FAST)
     with zmq.Context() as context, context.socket(zmq.ROUTER) as mute:
         mute.setsockopt(zmq.LINGER, 0)
         port = mute.bind_to_random_port("tcp://127.0.0.1")
@@ -225,7 +227,7 @@ def test_a_server_that_never_answers_the_greeting_is_unreachable(client: ClientW
 
 
 def test_an_answer_that_is_too_large_is_a_problem_and_not_the_end_of_the_server(wires: Callable[..., Any]) -> None:
-    server = wires(ServerWire, limits=attrs.evolve(FAST, message_bytes_max=64 * MIB))
+    server = wires(ServerWire, limits=attrs.evolve(PATIENT, message_bytes_max=64 * MIB))
     server.send("client/a", blocks(1, *[bytes(16 * MIB)] * 5))
     assert server.counters.refused_oversize == 1
     assert [problem.kind for problem in server.take_problems()] == ["Oversize"]
@@ -259,7 +261,7 @@ def test_only_the_owner_touches_the_sockets_and_others_post(server: ServerWire, 
 
 
 def test_posts_are_bounded_and_a_bad_one_is_the_posters_problem(wires: Callable[..., Any]) -> None:
-    client = wires(ClientWire, "client/a", limits=attrs.evolve(FAST, posts_max=2))
+    client = wires(ClientWire, "client/a", limits=attrs.evolve(PATIENT, posts_max=2))
     client.post("client/b", object())
     client.post("client/b", stat())
     with pytest.raises(WireBusy):
@@ -276,10 +278,10 @@ def test_every_socket_has_a_bounded_linger_from_the_start(server: ServerWire) ->
     server.send(server.address, stat())
     ((_, dealer),) = server._links.values()
     for ours in (server._router.socket, dealer.socket):
-        assert ours.getsockopt(zmq.LINGER) == FAST.linger_ms
-        assert 0 < ours.getsockopt(zmq.SNDHWM) <= FAST.socket_frames
-        assert ours.getsockopt(zmq.MAXMSGSIZE) == FAST.frame_bytes_max
-        assert ours.getsockopt(zmq.HEARTBEAT_IVL) == FAST.heartbeat_ms
+        assert ours.getsockopt(zmq.LINGER) == PATIENT.linger_ms
+        assert 0 < ours.getsockopt(zmq.SNDHWM) <= PATIENT.socket_frames
+        assert ours.getsockopt(zmq.MAXMSGSIZE) == PATIENT.frame_bytes_max
+        assert ours.getsockopt(zmq.HEARTBEAT_IVL) == PATIENT.heartbeat_ms
     assert dealer.socket.getsockopt(zmq.IMMEDIATE) == 1  # nothing stale reaches a server that comes back
 
 
@@ -288,7 +290,7 @@ def test_close_ends_in_time_whatever_is_queued_and_tells_what_did_not_leave(wire
         for listener in (hole, other):
             listener.bind(("127.0.0.1", 0))
             listener.listen()  # connects, and never says a word
-        client = wires(ClientWire, "client/a", limits=attrs.evolve(FAST, connect_ms=60_000))
+        client = wires(ClientWire, "client/a", limits=attrs.evolve(PATIENT, connect_ms=60_000))
         for listener in (hole, other):
             for number in range(10):
                 client.send(f"tcp://127.0.0.1:{listener.getsockname()[1]}", stat(number))
@@ -306,7 +308,7 @@ def test_close_lets_queued_messages_leave_first(server: ServerWire) -> None:
     left: list[int] = []
 
     def ask_and_go() -> None:
-        client = ClientWire("client/a", limits=attrs.evolve(FAST, linger_ms=5_000))
+        client = ClientWire("client/a", limits=attrs.evolve(PATIENT, linger_ms=5_000))
         client.send(server.address, blocks(1, *[bytes(MIB)] * 8))
         client.send(server.address, stat(2))
         left.append(client.close())

@@ -19,7 +19,20 @@ from pinfold.core import requests
 from pinfold.core.ids import Peer
 from pinfold.transport.base import KIB, MIB, CannotBind, MisuseError, is_endpoint
 from pinfold.transport.zmq import ClientWire, ServerWire
-from tests.wiring import COPY, FAST, WAIT_S, arrived, blocks, client_fixture, let_go, run, server_fixture, stat, wires_fixture  # noqa: F401  # pytest looks for them here
+from tests.wiring import (  # noqa: F401  # pytest looks for them here
+    COPY,
+    FAST,
+    PATIENT,
+    WAIT_S,
+    arrived,
+    blocks,
+    client_fixture,
+    let_go,
+    run,
+    server_fixture,
+    stat,
+    wires_fixture,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -173,7 +186,7 @@ def test_a_server_that_comes_back_at_its_address_is_found_again(wires: Callable[
 
 
 def test_a_slow_client_costs_others_nothing_and_nothing_accepted_is_lost(wires: Callable[..., Any]) -> None:
-    limits = attrs.evolve(FAST, socket_frames=4, outbox_messages_max=20, heartbeat_timeout_ms=5_000)
+    limits = attrs.evolve(PATIENT, socket_frames=4, outbox_messages_max=20)
     server = wires(ServerWire, limits=limits)
     slow, quick = wires(ClientWire, "client/slow", limits=limits), wires(ClientWire, "client/quick", limits=limits)
     for wire in (slow, quick):
@@ -200,7 +213,7 @@ def test_a_slow_client_costs_others_nothing_and_nothing_accepted_is_lost(wires: 
 
 
 def test_a_congested_server_delays_its_own_messages_only(wires: Callable[..., Any]) -> None:
-    limits = attrs.evolve(FAST, socket_frames=4, outbox_messages_max=20, heartbeat_timeout_ms=5_000)
+    limits = attrs.evolve(PATIENT, socket_frames=4, outbox_messages_max=20)
     slow, quick, client = wires(ServerWire, limits=limits), wires(ServerWire), wires(ClientWire, "client/a", limits=limits)
     client.send(slow.address, stat())
     run(client, slow, until=arrived(1))
@@ -228,7 +241,9 @@ with ServerWire(sys.argv[1]) as wire:
 
 
 @pytest.mark.processes
-def test_a_paused_or_killed_server_process_is_noticed_and_its_return_too(client: ClientWire) -> None:
+def test_a_paused_or_killed_server_process_is_noticed_and_its_return_too(wires: Callable[..., Any]) -> None:
+    client = wires(ClientWire, "client/a", limits=FAST)
+
     def start(bind: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", SERVER_PROCESS, bind]
         env = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -292,7 +307,7 @@ def test_an_address_that_is_none_is_unreachable(client: ClientWire) -> None:
 
 def test_connections_are_bounded_and_the_longest_idle_one_makes_room(wires: Callable[..., Any]) -> None:
     servers = [wires(ServerWire) for _ in range(3)]
-    client = wires(ClientWire, "client/a", limits=attrs.evolve(FAST, links_max=2))
+    client = wires(ClientWire, "client/a", limits=attrs.evolve(PATIENT, links_max=2))
     for number in (0, 1, 2, 0):
         client.send(servers[number].address, stat(number))
         assert run(client, servers[number], until=arrived(1)) == [("client/a", stat(number))]
@@ -300,7 +315,7 @@ def test_connections_are_bounded_and_the_longest_idle_one_makes_room(wires: Call
 
 
 def test_idle_connections_are_closed_and_made_again_when_needed(server: ServerWire, wires: Callable[..., Any]) -> None:
-    client = wires(ClientWire, "client/a", limits=attrs.evolve(FAST, link_idle_ms=50))
+    client = wires(ClientWire, "client/a", limits=attrs.evolve(PATIENT, link_idle_ms=50))
     for number in range(2):
         client.send(server.address, stat(number))
         run(client, server, until=arrived(1))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import attrs
 import pytest
 import zmq
 
@@ -14,7 +15,12 @@ from pinfold.transport.base import Limits
 from pinfold.transport.zmq import ClientWire, ServerWire
 
 COPY = CopyId(0, 1, 0)
-FAST = Limits(connect_ms=500, greet_again_ms=20, clash_patience_ms=200, heartbeat_ms=100, heartbeat_timeout_ms=400, linger_ms=200)
+PATIENT = Limits(
+    connect_ms=8_000, greet_again_ms=20, clash_patience_ms=200, heartbeat_ms=500, heartbeat_timeout_ms=8_000, linger_ms=200
+)  # fmt: skip
+"""A machine that stands still for seconds is no dead peer: what most tests want."""
+FAST = attrs.evolve(PATIENT, connect_ms=500, heartbeat_ms=100, heartbeat_timeout_ms=400)
+"""For tests about peers that are away, or have stopped."""
 Wire = ClientWire | ServerWire
 WAIT_S = 10.0
 """Only a failure waits so long."""
@@ -52,7 +58,7 @@ def arrived(count: int) -> Callable[[list[Any]], bool]:
 def wires_fixture() -> Iterator[Callable[..., Any]]:
     """Makes wires, and closes them whatever happens."""
     with ExitStack() as stack:
-        yield lambda kind, *args, **options: stack.enter_context(kind(*args, **{"limits": FAST, **options}))
+        yield lambda kind, *args, **options: stack.enter_context(kind(*args, **{"limits": PATIENT, **options}))
 
 
 @pytest.fixture(name="server")

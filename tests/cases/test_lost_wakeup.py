@@ -23,7 +23,7 @@ from tests.directory_world import CLIENT, N1, N2, STORE, World, id_of, spec_of
 from tests.node_world import STORE as NODE_STORE
 from tests.node_world import NodeWorld, copy_id, manifest_of
 from tests.node_world import spec_of as node_spec
-from tests.wiring import FAST, let_go, stat
+from tests.wiring import PATIENT, let_go, stat
 
 C1, C5 = copy_id(1), copy_id(5)
 
@@ -267,8 +267,8 @@ def test_c71_lost_wakeup_a_message_that_comes_while_we_send_is_read_without_anot
     the middle of our own sends, or while somebody reads the socket's state, are handled although nothing else ever comes.
     """
     with ExitStack() as stack:
-        server = stack.enter_context(ServerWire(limits=FAST))
-        client = stack.enter_context(ClientWire("client/a", limits=FAST))
+        server = stack.enter_context(ServerWire(limits=PATIENT))
+        client = stack.enter_context(ClientWire("client/a", limits=PATIENT))
         client.send(server.address, stat(0))
         zmq_world.run(client, server, until=lambda got: got)
         for number in range(50):
@@ -279,7 +279,7 @@ def test_c71_lost_wakeup_a_message_that_comes_while_we_send_is_read_without_anot
             server._router.socket.getsockopt(zmq.EVENTS)  # consumes the edge, too
         assert len(zmq_world.run(server, until=lambda got: len(got) == 50)) == 50
         assert len(zmq_world.run(client, until=lambda got: len(got) == 50)) == 50
-        many = attrs.evolve(FAST, poll_batch=3)
+        many = attrs.evolve(PATIENT, poll_batch=3)
         slow = stack.enter_context(ServerWire(limits=many))
         client.send(slow.address, stat(0))
         zmq_world.run(client, slow, until=lambda got: got)

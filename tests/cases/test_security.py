@@ -19,7 +19,7 @@ from pinfold.transport.codec import decode, encode
 from pinfold.transport.envelope import Hello
 from pinfold.transport.zmq import ClientWire, ServerWire
 from tests.cases import zmq_world
-from tests.wiring import FAST, raw_dealer, stat
+from tests.wiring import PATIENT, raw_dealer, stat
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -65,10 +65,10 @@ def test_c103_security_bytes_from_the_network_are_data(tmp_path: Path) -> None:
     nothing on any path of ours can execute what it reads.
     """
     marker = tmp_path / "marker"
-    limits = attrs.evolve(FAST, frame_bytes_max=2 * MIB, head_bytes_max=MIB)
+    limits = attrs.evolve(PATIENT, frame_bytes_max=2 * MIB, head_bytes_max=MIB)
     with ExitStack() as stack:
         server = stack.enter_context(ServerWire(limits=limits, store_id="ours"))
-        client = stack.enter_context(ClientWire("client/a", limits=FAST))
+        client = stack.enter_context(ClientWire("client/a", limits=PATIENT))
         dealer = raw_dealer(stack, server.address)
         messages = hostile(marker)
         for frames in messages:

@@ -26,7 +26,7 @@ from pinfold.transport.zmq import ClientWire, ServerWire
 from tests.cases import zmq_world
 from tests.cases.embedded_world import put_of
 from tests.cases.zmq_world import Party, directory_at, new_store, node_at, turn_all
-from tests.wiring import FAST, blocks, let_go, stat
+from tests.wiring import PATIENT, blocks, let_go, stat
 
 pytestmark = pytest.mark.processes
 
@@ -72,7 +72,7 @@ def test_c47_zeromq_what_was_said_before_the_connection_worked_is_noticed_as_mis
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-        early = stack.enter_context(ClientWire("client/early", limits=FAST))
+        early = stack.enter_context(ClientWire("client/early", limits=PATIENT))
         for number in range(20):
             early.send(address, stat(number))  # nobody listens there yet
         early.poll(20)
@@ -150,7 +150,7 @@ def test_c94_zeromq_a_full_pipe_is_no_success() -> None:
     Here each of a thousand answers to a peer that does not read is one of: arrived, refused as full and told, given up and told.
     A question asked twice is answered twice alike, and has one effect. A peer that has gone is told as unreachable.
     """
-    limits = attrs.evolve(FAST, socket_frames=8, outbox_messages_max=100)
+    limits = attrs.evolve(PATIENT, socket_frames=8, outbox_messages_max=100)
     with ExitStack() as stack:
         server = stack.enter_context(ServerWire(limits=limits))
         client = stack.enter_context(ClientWire("client/a", limits=limits))
@@ -199,7 +199,7 @@ def test_c96_zeromq_a_peer_that_dies_with_a_full_pipe_stops_nobody() -> None:
 
     Here no send waits. The full pipe is told, the others are served, and the peer that comes back has a pipe of its own.
     """
-    limits = attrs.evolve(FAST, socket_frames=4, outbox_messages_max=50)
+    limits = attrs.evolve(PATIENT, socket_frames=4, outbox_messages_max=50)
     with ExitStack() as stack:
         ours = stack.enter_context(ServerWire(limits=limits))
         other = stack.enter_context(ServerWire(limits=limits))
@@ -241,8 +241,8 @@ def test_c97_zeromq_an_answer_belongs_to_its_question_however_late_it_comes() ->
     own out of shuffled, doubled answers over a real wire; a late one resolves nothing but its own.
     """
     with ExitStack() as stack:
-        server = stack.enter_context(ServerWire(limits=FAST))
-        wire = stack.enter_context(ClientWire("client/a", limits=FAST))
+        server = stack.enter_context(ServerWire(limits=PATIENT))
+        wire = stack.enter_context(ClientWire("client/a", limits=PATIENT))
         client = Client(ClientConfig(Peer("client/a"), (Peer("directory/0"),), "boot-1", node_attempt_ms=60_000))
         sent: list[Any] = []
         for number in range(20):
@@ -283,12 +283,12 @@ def test_c98_zeromq_shutdown_ends_in_its_time_and_tells_what_did_not_leave() -> 
     many messages did not leave.
     """
     with ExitStack() as stack:
-        server = stack.enter_context(ServerWire(limits=FAST))
+        server = stack.enter_context(ServerWire(limits=PATIENT))
         server.send(server.address, stat())
         ((_, dealer),) = server._links.values()
         for ours in (server._router.socket, dealer.socket):
-            assert ours.getsockopt(zmq.LINGER) == FAST.linger_ms
-            assert ours.getsockopt(zmq.SNDHWM) == FAST.socket_frames
+            assert ours.getsockopt(zmq.LINGER) == PATIENT.linger_ms
+            assert ours.getsockopt(zmq.SNDHWM) == PATIENT.socket_frames
 
         dead = stack.enter_context(socket.socket())
         dead.bind(("127.0.0.1", 0))
@@ -296,7 +296,7 @@ def test_c98_zeromq_shutdown_ends_in_its_time_and_tells_what_did_not_leave() -> 
         for fails in (False, True):
             began, left = time.monotonic(), -1
             try:
-                with ClientWire("client/a", limits=attrs.evolve(FAST, connect_ms=60_000)) as client:
+                with ClientWire("client/a", limits=attrs.evolve(PATIENT, connect_ms=60_000)) as client:
                     for number in range(10):
                         client.send(f"tcp://127.0.0.1:{dead.getsockname()[1]}", stat(number))
                     client.poll(20)
@@ -320,8 +320,8 @@ def test_c99_zeromq_only_the_owner_of_a_socket_touches_it() -> None:
     """
     refused: list[str] = []
     with ExitStack() as stack:
-        server = stack.enter_context(ServerWire(limits=FAST))
-        client = stack.enter_context(ClientWire("client/a", limits=FAST))
+        server = stack.enter_context(ServerWire(limits=PATIENT))
+        client = stack.enter_context(ClientWire("client/a", limits=PATIENT))
 
         def foreign() -> None:
             for call in (lambda: client.send(server.address, stat()), lambda: client.poll(0)):

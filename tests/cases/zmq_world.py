@@ -19,7 +19,7 @@ from pinfold.core.node_state import NodeConfig, TierRoom
 from pinfold.core.state import RECORD_TYPES, DirectoryConfig
 from pinfold.transport.base import CannotBind, Limits
 from pinfold.transport.zmq import ClientWire, ServerWire
-from tests.wiring import FAST
+from tests.wiring import PATIENT
 
 PATIENCE_S = 10.0
 """Only a failure waits so long."""
@@ -42,7 +42,7 @@ def run(*wires: Wire, until: Callable[[list[Any]], Any]) -> list[Any]:
     return got
 
 
-def server_at(bind: str, limits: Limits = FAST) -> ServerWire:
+def server_at(bind: str, limits: Limits = PATIENT) -> ServerWire:
     """A server at an address that another one has just left: the library lets go of it in the background."""
     end = time.monotonic() + PATIENCE_S
     while True:
@@ -127,7 +127,7 @@ def new_store() -> MemoryStore:
 
 
 def node_at(directory: str, name: str = "n1", **more: Any) -> Party:
-    wire = ServerWire(limits=FAST)
+    wire = ServerWire(limits=PATIENT)
     config = NodeConfig(
         NodeName(name), wire.address, (Peer(directory),), (TierRoom(Tier.DRAM, 64),), group_slots=4, heartbeat_ms=50, **more
     )  # fmt: skip
