@@ -20,7 +20,7 @@ from typing import Any
 from attrs import asdict, define
 
 from ..core.errors import PinfoldError
-from . import story
+from . import itf, scenario, story
 from .coverage import Coverage, watched
 from .explorer import Found, Outcome, explore
 from .mutants import MUTANTS, planted
@@ -59,6 +59,10 @@ class Checked:
     transcript: list[str]
     json_lines: list[str]
     mermaid: list[str]
+    scenario: str
+    """The counterexample in the format of `tests/scenarios`, with what the right machines do."""
+    itf: dict[str, Any]
+    """The counterexample in the Informal Trace Format."""
     reproduce: str
     rows_taken: list[str]
     guards_refused: list[str]
@@ -72,7 +76,11 @@ def check_world(
     with planted(mutant) if mutant else nullcontext(), watched() as coverage:
         world = World(file)
         found = explore(world, states_max=states_max, seconds_max=seconds_max, progress=progress)
-        return _told(world, found, mutant, coverage, states_max)
+        checked = _told(world, found, mutant, coverage, states_max)
+        script = scenario.script_of(world, found) if checked.transcript else []
+    if script:
+        checked.scenario = scenario.scenario(file, script, found, mutant)
+    return checked
 
 
 def _told(world: World, found: Found, mutant: str, coverage: Coverage, states_max: int) -> Checked:
@@ -94,7 +102,7 @@ def _told(world: World, found: Found, mutant: str, coverage: Coverage, states_ma
         machine_states=pools, collision_odds=collision_odds(sum(pools.values())), steps=len(found.path) if wrong else 0,
         transcript=story.transcript(world.cast, found) if wrong else [],
         json_lines=story.json_lines(world.cast, found) if wrong else [],
-        mermaid=story.mermaid(world.cast, found) if wrong else [],
+        mermaid=story.mermaid(world.cast, found) if wrong else [], scenario="", itf=itf.trace(world, found) if wrong else {},
         reproduce=f"pinfold check --world {file.name}{f' --mutant {mutant}' if mutant else ''} --max-states {states_max}",
         rows_taken=sorted(coverage.taken), guards_refused=sorted(coverage.refused),
     )  # fmt: skip

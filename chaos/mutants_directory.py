@@ -11,6 +11,7 @@ from ..core.directory import Directory
 from ..core.effects import Ready
 from ..core.errors import Refusal
 from ..core.ids import NO_COPY, CopyId, HoldKind, Reason, Role, SessionId, State
+from ..core.records import evolve
 from ..core.reports import Condition
 from ..core.rows import Facts
 from ..core.state import Copy, Group, Node
@@ -109,6 +110,24 @@ def freeing_comes_back(p: Planting) -> None:
     p.function(migration.already_there, already_there)
 
 
+def last_bytes_go(p: Planting) -> None:
+    p.guard_says_yes(rows.not_the_last)
+    p.function(ledger.is_kept, lambda state, g, c: False)
+
+
+def retired_are_no_heirs(p: Planting) -> None:
+    facts = ledger.facts
+
+    def without(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
+        k = facts(turn, g, c, **known)
+        named = ledger.copy_in(turn.state.copies.get(g.id, ()), k.promote)
+        if named is not None and named.role is Role.RETIRING:
+            k.promote, k.promote_store = NO_COPY, False
+        return k
+
+    p.function(facts, without)
+
+
 def aborts_keep_the_epoch(p: Planting) -> None:
     def ended(g: Group, c: Copy, k: Facts) -> tuple[Group, Copy | None]:
         after, left = rows.move_ended(g, c, k)
@@ -203,7 +222,7 @@ def terms_do_not_rise(p: Planting) -> None:
     start = Directory.start
 
     def started(self: Directory, now: int) -> Ready:
-        self.state.meta.term -= 1
+        self.state.meta = evolve(self.state.meta, term=self.state.meta.term - 1)
         return start(self, now)
 
     p.method(Directory, "start", started)

@@ -247,7 +247,8 @@ class World:
         after = list(head)
         for move in self.parties.directory_moves(head[OLD]):
             if move.label[0] == "tick":
-                after[OLD], label, _ = self.parties.done_directory(move)
+                after[OLD], (_, out), _ = self.parties.done_directory(move)
+                label = (("tick of the deposed",), out)
                 if after[OLD] != head[OLD] or label[1] != SILENCE:
                     self._add(found, after, net, label, False)
         after = list(head)

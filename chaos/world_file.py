@@ -25,6 +25,7 @@ moment of its own choosing (those that repair needs come by themselves, when not
 from __future__ import annotations
 
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,39 +106,83 @@ def parse_world(name: str, text: str) -> WorldFile:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise WorldFileError(f"world {name}: {error}") from None
+    faults = _table(name, data, "faults")
     unknown = sorted(set(data) - _WORDS)
-    strange = sorted(set(data.get("faults", {})) - set(FAULTS))
+    strange = sorted(set(faults) - set(FAULTS))
     if unknown or strange:
         raise WorldFileError(f"world {name}: nobody knows {', '.join(unknown + strange)}")
     if not data.get("about") or not data.get("nodes") or not data.get("groups"):
         raise WorldFileError(f"world {name}: it needs `about`, nodes and groups")
+    tier = data.get("tier", "fast")
+    if tier not in ("fast", "deep"):
+        raise WorldFileError(f"world {name}: its tier is fast or deep, not {tier!r}")
+    groups: list[GroupShape] = []
+    for group in _table(name, data, "groups"):
+        groups.append(_group(name, group, _table(name, data["groups"], group), [one.name for one in groups]))
     return WorldFile(
         name=name,
-        about=" ".join(data["about"].split()),
-        kills=tuple(data.get("kills", ())),
-        setup=tuple(data.get("setup", ())),
-        nodes=tuple(_node(name, node, shape) for node, shape in data["nodes"].items()),
-        stores=tuple((store, int(slots)) for store, slots in data.get("stores", {}).items()),
-        groups=tuple(
-            GroupShape(group, int(shape.get("blocks", 1)), shape.get("parent", "")) for group, shape in data["groups"].items()
-        ),
-        clients=tuple((client, tuple(script)) for client, script in data.get("clients", {}).items()),
-        faults=tuple((fault, int(data.get("faults", {}).get(fault, 0))) for fault in FAULTS),
-        pipelined=bool(data.get("pipelined", False)),
-        repair=bool(data.get("repair", True)),
-        spill=bool(data.get("spill", False)),
-        fetch_tries=int(data.get("fetch_tries", 2)),
-        tier=str(data.get("tier", "fast")),
-        restarts=bool(data.get("restarts", True)),
+        about=" ".join(str(data["about"]).split()),
+        kills=_lines(name, data, "kills"),
+        setup=_lines(name, data, "setup"),
+        nodes=tuple(_node(name, node, _table(name, data["nodes"], node)) for node in _table(name, data, "nodes")),
+        stores=tuple((store, _number(name, data["stores"], store, 1)) for store in _table(name, data, "stores")),
+        groups=tuple(groups),
+        clients=tuple((client, _lines(name, data["clients"], client)) for client in _table(name, data, "clients")),
+        faults=tuple((fault, _number(name, faults, fault, 0)) for fault in FAULTS),
+        pipelined=_switch(name, data, "pipelined", False),
+        repair=_switch(name, data, "repair", True),
+        spill=_switch(name, data, "spill", False),
+        fetch_tries=_number(name, data, "fetch_tries", 1, 2),
+        tier=tier,
+        restarts=_switch(name, data, "restarts", True),
     )
 
 
+def _table(world: str, data: dict[str, Any], key: str) -> dict[str, Any]:
+    value = data.get(key, {})
+    if not isinstance(value, dict):
+        raise WorldFileError(f"world {world}: {key} is a table, not {value!r}")
+    return value
+
+
+def _number(world: str, data: dict[str, Any], key: str, least: int, default: int = 0) -> int:
+    value = data.get(key, default)
+    if type(value) is not int or value < least:
+        raise WorldFileError(f"world {world}: {key} is a whole number, {least} or more, not {value!r}")
+    return value
+
+
+def _switch(world: str, data: dict[str, Any], key: str, default: bool) -> bool:
+    value = data.get(key, default)
+    if not isinstance(value, bool):
+        raise WorldFileError(f"world {world}: {key} is true or false, not {value!r}")
+    return value
+
+
+def _lines(world: str, data: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = data.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise WorldFileError(f"world {world}: {key} is a list of texts, not {value!r}")
+    return tuple(value)
+
+
 def _node(world: str, name: str, shape: dict[str, Any]) -> NodeShape:
-    tiers = tuple((TIERS[key], int(value)) for key, value in shape.items() if key in TIERS)
     strange = sorted(set(shape) - set(TIERS) - {"high_percent", "low_percent"})
+    tiers = tuple((TIERS[key], _number(world, shape, key, 1)) for key in shape if key in TIERS)
     if not tiers or strange:
         raise WorldFileError(f"world {world}: node {name} needs a tier; nobody knows {', '.join(strange) or 'more'}")
-    return NodeShape(name, tiers, int(shape.get("high_percent", 100)), int(shape.get("low_percent", 100)))
+    high, low = (_number(world, shape, key, 1, 100) for key in ("high_percent", "low_percent"))
+    return NodeShape(name, tiers, high, low)
+
+
+def _group(world: str, name: str, shape: dict[str, Any], before: list[str]) -> GroupShape:
+    strange = sorted(set(shape) - {"blocks", "parent"})
+    parent = shape.get("parent", "")
+    if strange:
+        raise WorldFileError(f"world {world}: of group {name} nobody knows {', '.join(strange)}")
+    if parent and parent not in before:
+        raise WorldFileError(f"world {world}: group {name} comes after its parent, and {parent!r} is not before it")
+    return GroupShape(name, _number(world, shape, "blocks", 1, 1), parent)
 
 
 def worlds_folder() -> Path:
@@ -146,13 +191,21 @@ def worlds_folder() -> Path:
 
 
 def load_world(name: str, folder: Path | None = None) -> WorldFile:
-    """The world of that name. Raises `WorldFileError` with the names that there are."""
+    """The world of that name. Raises `WorldFileError` where there is none, or where it can't be read."""
     where = folder or worlds_folder()
     path = where / f"{name}.toml"
-    if not path.is_file():
-        known = ", ".join(sorted(other.stem for other in where.glob("*.toml"))) or "none"
-        raise WorldFileError(f"there is no world {name!r}; there are: {known}")
-    return parse_world(name, path.read_text())
+    known = world_names(where)
+    if name not in known:
+        near = get_close_matches(name, known, 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"{where} has {len(known)} others"
+        raise WorldFileError(f"there is no world {name!r}; {hint}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise WorldFileError(f"world {name} can't be read: {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise WorldFileError(f"world {name} can't be read: {path} is no text in UTF-8") from None
+    return parse_world(name, text)
 
 
 def world_names(folder: Path | None = None) -> list[str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
 
 import click
 
@@ -10,24 +14,49 @@ from .chaos import check
 from .chaos.mutants import MUTANTS
 from .cli_shared import Given, pass_given, shared
 
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _mutant(_context: click.Context, _option: click.Parameter, name: str | None) -> str:
+    if name is None or name in MUTANTS:
+        return name or ""
+    near = get_close_matches(name, MUTANTS, 1, 0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "the file pinfold/chaos/mutants.py lists them"
+    raise click.BadParameter(f"there is no mutant {name!r}; {hint}")
+
 
 @click.command("check")
 @shared
 @click.option("--world", "worlds", multiple=True, metavar="NAME", help="A world of specs/worlds; may be given more than once.")
 @click.option("--all", "every", is_flag=True, help="All worlds of the fast tier.")
 @click.option("--deep", is_flag=True, help="With --all: the deep tier too.")
-@click.option("--mutant", type=click.Choice(sorted(MUTANTS)), default=None, metavar="NAME", help="Seed this fault first.")
-@click.option("--max-states", default=check.STATES_MAX, show_default=True, help="Stop a world after so many states.")
-@click.option("--jobs", default=1, show_default=True, help="Worlds at the same time, each in a process of its own.")
+@click.option("--mutant", callback=_mutant, metavar="NAME", help="Seed this fault first.")
+@click.option(
+    "--max-states",
+    type=click.IntRange(min=1),
+    default=check.STATES_MAX,
+    show_default=True,
+    help="Stop a world after so many states.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Worlds at the same time, each in its own process."
+)
+@click.option("--scenario", type=NEW_FILE, help="Write the first counterexample here, as tests/scenarios has them.")
+@click.option("--itf", type=NEW_FILE, help="Write the first counterexample here, in the Informal Trace Format.")
 @pass_given
 def check_command(
-    given: Given, worlds: tuple[str, ...], every: bool, deep: bool, mutant: str | None, max_states: int, jobs: int
-) -> int:
+    given: Given, worlds: tuple[str, ...], every: bool, deep: bool, mutant: str, max_states: int, jobs: int,
+    scenario: Path | None, itf: Path | None,
+) -> int:  # fmt: skip
     """Explore worlds to their stated budgets: safety, deadlock, and whether rest can be reached from every state.
 
     Exit codes: 0 fine, 3 a limit was reached before everything was seen, 11 deadlock, 12 an invariant is broken, 13 rest can't be
     reached. With --mutant the fault is meant to be found, and its shortest story is printed.
     """
+    if worlds and (every or deep):
+        raise click.UsageError("say --world, or --all; not both")
+    if deep and not every:
+        raise click.UsageError("--deep goes with --all")
     names = check.choose(worlds, every, deep)
     if not names:
         raise click.UsageError("name a --world, or say --all")
@@ -37,9 +66,28 @@ def check_command(
             click.echo(text, err=given.as_json)
         (sys.stderr if given.as_json else sys.stdout).flush()
 
-    results = check.check_all(names, mutant=mutant or "", states_max=max_states, jobs=jobs, tell=tell)
+    results = check.check_all(names, mutant=mutant, states_max=max_states, jobs=jobs, tell=tell)
+    _write(results, scenario, itf)
     given.data(check.document(results), lambda: check.summary(results))
     return check.worst(results)
+
+
+def _write(results: Sequence[check.Checked], scenario: Path | None, itf: Path | None) -> None:
+    """The files that were asked for, of the first world that has a counterexample."""
+    broken = next((checked for checked in results if checked.scenario), None)
+    for file, text in (
+        (scenario, "" if broken is None else broken.scenario),
+        (itf, "" if broken is None else json.dumps(broken.itf, indent=1) + "\n"),
+    ):
+        if file is None:
+            continue
+        if not text:
+            click.echo(f"there is no counterexample, so {file} was not written", err=True)
+            continue
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise click.UsageError(f"{file} can't be written: {error.strerror}") from None
 
 
 COMMANDS = (check_command,)

@@ -12,10 +12,13 @@ MEANINGS: Final = {
     0: "it happened",
     1: "it failed or was refused",
     2: "usage or configuration",
-    3: "nobody can tell whether it happened",
+    3: "nobody can tell whether it happened; of a check: a limit was reached before everything was seen",
     4: "nobody could be reached; it surely did not happen",
     5: "fenced or stale: somebody or something newer has taken over",
     6: "not found, or there already",
+    11: "`pinfold check`: a state that is not at rest, and nothing can happen any more (deadlock)",
+    12: "`pinfold check`, `pinfold history check`: an invariant is broken; no correct run can show this",
+    13: "`pinfold check`: a state from which rest can't be reached (liveness)",
 }
 
 MODULES: Final = ("backends.base", "transport.base", "core.driver", "config", "probe", "ports", "cluster", "client_loop")

@@ -1,10 +1,14 @@
 """What tests share: where the public traces are, how far Hypothesis goes, how transcripts are recorded."""
 
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from pinfold.chaos.mutants import planted
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,6 +37,7 @@ settings.load_profile("ci")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pinfold")
     group.addoption("--record", action="store_true", help="write the transcripts in tests/scenarios anew")
+    group.addoption("--mutant", default="", metavar="NAME", help="plant a fault of pinfold.chaos.mutants under the transcripts")
     group.addoption(
         "--require-traces",
         action="store_true",
@@ -44,6 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def record(request: pytest.FixtureRequest) -> bool:
     """Whether transcripts are to be written anew (`--record`) instead of compared."""
     return bool(request.config.getoption("--record"))
+
+
+@pytest.fixture
+def mutant(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The fault that is planted while the test runs (`--mutant NAME`), "" where there is none."""
+    name = str(request.config.getoption("--mutant"))
+    with planted(name) if name else nullcontext():
+        yield name
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from pinfold.chaos.play import Play
+from pinfold.chaos.world_file import load_world
 from pinfold.core import commands, events, requests
 from pinfold.core.audit import audit
 from pinfold.core.ids import NO_COPY, Cause, CopyId, GroupId, HoldId, MovePolicy, NodeName, Peer, Reason, SessionId, Tier
@@ -83,7 +85,9 @@ class Story:
 
     def do(self, words: list[str]) -> None:
         verb = VERBS.get(words[0])
-        if verb is not None:
+        if isinstance(self.world, Play):
+            self.world.do(words)
+        elif verb is not None:
             verb(self, words[1:])
         else:
             self.caller(words[0], words[1:])
@@ -110,6 +114,10 @@ class Story:
             else:
                 nodes[name] = int(value)
         self.world = StoryWorld(nodes, stores, config)
+
+    def explore(self, words: list[str]) -> None:
+        """explore WORLD: one of specs/worlds; from here on each line is one of its steps (`pinfold.chaos.play`)."""
+        self.world = Play(load_world(words[0]))
 
     def show(self, words: list[str]) -> None:
         """show GROUP... | NODE...: the record, or what a node has."""
@@ -339,6 +347,7 @@ class Story:
 
 VERBS: dict[str, Callable[[Story, list[str]], None]] = {
     "world": Story.begin,
+    "explore": Story.explore,
     "show": Story.show,
     "put": Story.put,
     "rest": Story.rest,

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from pinfold.chaos.check import check_world
+from pinfold.chaos.mutants import MUTANTS, planted
+from pinfold.chaos.play import IMPOSSIBLE
+from pinfold.chaos.play import VERBS as EXPLORER_VERBS
+from pinfold.chaos.world_file import load_world
 from pinfold.core.errors import InvariantViolation
 
 from .story import VERBS, Block, Story, compare, parse, replay, unparse
 
 FOLDER = Path(__file__).parent / "scenarios"
-FILES = sorted(FOLDER.glob("*.txt"))
+FOUND = sorted((FOLDER / "explorer").glob("*.txt"))
+"""Counterexamples of the explorer, each named after the seeded fault that it shows."""
+FILES = [*sorted(FOLDER.glob("*.txt")), *FOUND]
 
 TOLD = {
     "move_happy", "move_aborts", "source_lost_before", "source_lost_after", "late_reports", "pin_during_move",
@@ -21,8 +29,45 @@ TOLD = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.usefixtures("mutant")
 def test_the_story_is_still_told_word_for_word(path: Path, record: bool) -> None:
+    """With `--mutant NAME` a fault is planted first: then the story of that fault breaks here."""
     compare(path, record)
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_the_story_of_a_seeded_fault_breaks_where_the_fault_is(path: Path) -> None:
+    """Played by the reader of all transcripts, without a search: the fault is planted, and an invariant says no."""
+    text = path.read_text(encoding="utf-8")
+    invariant = re.search(r"^# (?:SAFETY: ([A-Z]+-\d)|(?:DEADLOCK|LIVENESS): )", text, re.MULTILINE)
+    assert invariant is not None, "the second line says what is broken"
+    with planted(path.stem), pytest.raises(InvariantViolation) as broken:
+        replay(text)
+    assert broken.value.invariant == (invariant[1] or "LIVE-1")
+
+
+def test_each_family_of_seeded_faults_has_its_story() -> None:
+    assert {MUTANTS[path.stem].family for path in FOUND} == {mutant.family for mutant in MUTANTS.values()}
+
+
+@pytest.mark.parametrize("mutant", ["two_owners", "exits_are_not_noticed", "orders_are_not_repeated"])
+def test_the_explorer_writes_a_story_that_passes_and_breaks_with_the_fault(mutant: str) -> None:
+    """An invariant, a deadlock and a circle, from the search to the text; the text is the one that is kept."""
+    path = FOLDER / "explorer" / f"{mutant}.txt"
+    kept = path.read_text(encoding="utf-8")
+    world = next(block.script[0].split()[1] for block in parse(kept) if block.script[0].startswith("explore "))
+    text = check_world(load_world(world), mutant=mutant).scenario
+    assert unparse(replay(text)) == text
+    with planted(mutant), pytest.raises(InvariantViolation):
+        replay(text)
+    assert text == kept
+
+
+def test_a_step_that_cannot_happen_is_said_and_changes_nothing() -> None:
+    story = Story()
+    for line in ("explore move", "deliver n1 Free", "b fly", "b move g n2 #1"):
+        story.do(line.split())
+    assert story.take() == [IMPOSSIBLE, IMPOSSIBLE, "  send directory: Move(g, target=n2) #1"]
 
 
 def test_what_must_be_told_is_told() -> None:
@@ -102,4 +147,4 @@ def test_bytes_that_were_damaged_are_never_read_as_good() -> None:
 
 def test_every_verb_is_in_the_manual() -> None:
     manual = (FOLDER.parent.parent / "specs" / "scenarios.md").read_text(encoding="utf-8")
-    assert {verb for verb in VERBS if f"`{verb}" not in manual} == set()
+    assert {verb for verb in (*VERBS, *EXPLORER_VERBS) if f"`{verb}" not in manual} == set()
