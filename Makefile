@@ -12,8 +12,9 @@ DEMO_FLAGS   ?=
 BENCH_FLAGS  ?=
 PROVE_FLAGS  ?=
 SPEC_FLAGS   ?=
+MUTANT_FLAGS ?=
 
-.PHONY: setup demo test lint types check prove spec bench clean
+.PHONY: setup demo test lint types check prove spec mutants mutants-full bench clean
 
 setup: $(STAMP)
 
@@ -53,6 +54,13 @@ prove: $(STAMP)
 # The TLA+ model, checked by TLC and bound to the machines (specs/tla.md). Needs Java; TLC comes out of a pinned wheel.
 spec: $(STAMP)
 	$(BIN)/python specs/bind $(SPEC_FLAGS)
+
+# Seeded faults (specs/mutants.md): each under its two quickest known killers, or every one under every check.
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants $(MUTANT_FLAGS)
+
+mutants-full: $(STAMP)
+	$(BIN)/python -m tests.mutants --deep --write $(MUTANT_FLAGS)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/step_rate.py $(BENCH_FLAGS)

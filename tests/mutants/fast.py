@@ -1,0 +1,128 @@
+"""The fast tier: each mutant under its two quickest known killers, at the very point where they saw it; and each such point
+without a fault, where it must pass."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.mutants.checks import Check
+from tests.mutants.deaths import ROOT, Death, independent
+from tests.mutants.forked import Job, Say, run_all
+from tests.mutants.matrix import Verdict
+from tests.mutants.record import NOTHING, Mutant
+
+KNOWN = ROOT / "tests" / "mutants" / "killers.json"
+CPU_S = 40.0
+CHUNK = 16
+
+Killers = dict[str, list[Death]]
+
+
+def known() -> Killers:
+    """The two quickest killers of each mutant, as the last whole run of the deep tier found them."""
+    told = json.loads(KNOWN.read_text())
+    return {name: [Death(**death) for death in deaths] for name, deaths in told.items()}
+
+
+def write(verdict: Verdict) -> None:
+    told = {name: [death.as_dict() for death in pair] for name, pair in sorted(verdict.pairs.items())}
+    KNOWN.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def files(chosen: list[Mutant]) -> list[str]:
+    """The test files that the killers of these need."""
+    points = [death.point for mutant in chosen for death in known().get(mutant.name, [])]
+    return sorted({point.partition("::")[0] for point in points if "::" in point}) or ["tests/test_table.py"]
+
+
+def run(chosen: list[Mutant], checks: dict[str, Check], parallel: int, as_json: bool, tell: Callable[[str], None]) -> int:
+    """The exit code."""
+    begun = time.monotonic()
+    wrong = attempt(chosen, checks, known(), parallel, tell)
+    told = {"ok": not wrong, "mutants": len(chosen), "seconds": round(time.monotonic() - begun, 1), "wrong": wrong}
+    if as_json:
+        print(json.dumps(told, indent=1))
+    else:
+        line = f"{len(chosen)} mutants, each under its two quickest killers: {len(wrong)} wrong, {told['seconds']} s"
+        print("\n".join([*wrong, line]))
+    return 1 if wrong else 0
+
+
+def attempt(
+    chosen: list[Mutant], checks: dict[str, Check], killers: Killers, parallel: int, tell: Callable[[str], None]
+) -> list[str]:
+    """What is wrong, in one line each."""
+    wrong: list[str] = []
+    used = {death.check for mutant in chosen for death in killers.get(mutant.name, [])}
+    for name in sorted(used & set(checks)):
+        checks[name].warm()
+    died: dict[str, list[Death]] = {}
+    jobs = [*_with_faults(chosen, checks, killers, wrong), *_without(chosen, checks, killers)]
+    for at, done in enumerate(run_all(iter(jobs), parallel), 1):
+        name = done.key
+        for said in done.said:
+            if "error" in said:
+                wrong.append(f"{name}: {said['error']}")
+            elif name == NOTHING.name:
+                wrong.append(f"{said['check']} fails without a fault: {said['point']}: {said['said']}")
+            else:
+                died.setdefault(name, []).append(Death(**said))
+        if done.ended:
+            wrong.append(f"{name}: {done.ended}")
+        if at % 50 == 0:
+            tell(f"{at} of {len(jobs)}")
+    for mutant in chosen:
+        mine = died.get(mutant.name, [])
+        if mutant.name in killers and not any(independent(a, b) for a in mine for b in mine):
+            killing = {(one.check, one.point) for one in mine}
+            lives = [death for death in killers[mutant.name] if (death.check, death.point) not in killing]
+            where = "; ".join(f"{death.check} {death.point}" for death in lives) or "the same oracle twice"
+            wrong.append(f"{mutant.name} does not die by two independent checks: {where}")
+    return wrong
+
+
+def _with_faults(chosen: list[Mutant], checks: dict[str, Check], killers: Killers, wrong: list[str]) -> Iterator[Job]:
+    for mutant in chosen:
+        if mutant.name not in killers:
+            wrong.append(f"{mutant.name} has no two killers that are known: run the deep tier")
+        for death in killers.get(mutant.name, []):
+            if death.check not in checks:
+                wrong.append(f"{mutant.name}: there is no check {death.check}")
+            else:
+                yield Job(mutant.name, _kill(mutant, checks[death.check], death.point), CPU_S)
+
+
+def _kill(mutant: Mutant, check: Check, point: str) -> Callable[[Say], None]:
+    def work(say: Say) -> None:
+        with mutant.plant():
+            death = check.run(point, mutant)
+            if death is not None:
+                say(death.as_dict())
+
+    return work
+
+
+def _without(chosen: list[Mutant], checks: dict[str, Check], killers: Killers) -> Iterator[Job]:
+    """The points of one check in pieces, each in one process."""
+    points: dict[str, dict[str, Any]] = {}
+    for mutant in chosen:
+        for death in killers.get(mutant.name, []):
+            if death.check in checks:
+                points.setdefault(death.check, {})[death.point] = mutant
+    for name, found in points.items():
+        listed = list(found.items())
+        for at in range(0, len(listed), CHUNK):
+            yield Job(NOTHING.name, _pass(checks[name], listed[at : at + CHUNK]), CPU_S * CHUNK)
+
+
+def _pass(check: Check, points: list[tuple[str, Mutant]]) -> Callable[[Say], None]:
+    def work(say: Say) -> None:
+        for point, mutant in points:
+            death = check.run(point, mutant)
+            if death is not None:
+                say(death.as_dict())
+
+    return work

@@ -1,0 +1,60 @@
+"""The known-bad stores and tiers of the conformance kits, in the place of the good ones of their kind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pinfold.backends.memory import MemoryStore
+from pinfold.backends.memory_tier import MemoryTier
+from pinfold.backends.ssd import SsdTier
+from pinfold.testing import BAD_STORES, MemoryStoreKit
+from pinfold.testing_bad_tiers import BAD_TIERS, BadTier, MemoryTierKit, SsdTierKit
+from tests.cases.switches import everywhere
+from tests.mutants.record import Mutant
+
+KITS: dict[type, tuple[type, str]] = {
+    MemoryStore: (MemoryStoreKit, "kind"),
+    MemoryTier: (MemoryTierKit, "make"),
+    SsdTier: (SsdTierKit, "make"),
+}
+"""The kit of each, and by what attribute it makes one."""
+
+
+@contextmanager
+def instead(good: type, bad: type) -> Iterator[None]:
+    """`bad` wherever `good` is known by name, and in its kit."""
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch, good, bad)
+        patch.setattr(*KITS[good], bad)
+        yield
+
+
+def line(kind: type) -> str:
+    """The first line of its docstring, as a fault."""
+    said = (inspect.getdoc(kind) or "").splitlines()[0].rstrip(".:")
+    return said[0].lower() + said[1:]
+
+
+def from_stores() -> list[Mutant]:
+    return [
+        Mutant(f"store {bad.__name__}", "store", "rule 10, DUR-1", line(bad), lambda bad=bad: instead(MemoryStore, bad))  # type: ignore[misc]
+        for bad in BAD_STORES
+    ]
+
+
+def good_of(bad: BadTier) -> type:
+    return MemoryTier if bad.kit is MemoryTierKit else SsdTier
+
+
+def from_tiers() -> list[Mutant]:
+    return [
+        Mutant(
+            f"tier {bad.tier.__name__}", "tier", "rule 4.4, BYTES-1", line(bad.tier),
+            lambda bad=bad: instead(good_of(bad), bad.tier),  # type: ignore[misc]
+        )
+        for bad in BAD_TIERS
+    ]

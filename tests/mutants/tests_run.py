@@ -1,0 +1,113 @@
+"""Tests as points: pytest collects them once, in the process that all others are forked from, and runs single ones in those."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pinfold.testing import StoreConformance, TierConformance
+from tests.mutants.deaths import Death, line_of, oracle_of
+from tests.mutants.record import Mutant
+
+FILES: dict[str, tuple[str, ...]] = {
+    "table": ("tests/test_table.py", "tests/test_rows.py"),
+    "transcripts": ("tests/test_scenarios.py",),
+    "Hypothesis": (
+        "tests/test_directory_walk.py", "tests/model_based/test_node_model.py", "tests/model_based/test_client_model.py",
+        "tests/model_based/test_cluster_model.py",
+    ),
+}  # fmt: skip
+"""Where the tests of a check are; those of the casebook and of the kits are told by folder and class, the rest are unit tests."""
+
+ELSEWHERE = (
+    "tests/test_tidy.py", "tests/test_packaging.py", "tests/test_mutants.py", "tests/test_explorer.py", "tests/test_proofs.py",
+    "tests/test_proofs_view.py", "tests/test_spec.py", "tests/test_demo.py", "tests/test_cli.py", "tests/test_embedded_job.py",
+    "tests/test_examples.py", "tests/test_store_kit.py", "tests/test_traces.py", "tests/test_workload.py",
+    "tests/test_cluster_zmq.py", "tests/test_history.py", "tests/test_reference_cache.py", "tests/test_trace.py",
+    "tests/test_report.py", "tests/test_logs.py", "tests/model_based/test_mutants_die.py",
+    "tests/cases/test_mutants_of_cases.py",
+)  # fmt: skip
+"""Not points: tests of the other checks themselves, of text and packaging, and those that run a whole cluster for seconds."""
+
+CASE = re.compile(r"test_(c\d+)_")
+HASHED = re.compile(r"hash_seed|every_hash|spends|seconds|processes")
+"""Tests that run other processes, in which there is no fault, or that look at a clock."""
+
+
+def check_of(item: pytest.Item) -> str:
+    """The check that a test belongs to, "" if to none."""
+    path, _, name = item.nodeid.partition("::")
+    for check, files in FILES.items():
+        if path in files:
+            return "" if HASHED.search(name) else check
+    if path in ELSEWHERE or not path.startswith("tests/"):
+        return ""
+    cls = getattr(item, "cls", None)
+    if cls is not None and issubclass(cls, StoreConformance | TierConformance):
+        if getattr(item, "originalname", "") in kit_tests(cls):
+            return "conformance"
+    if path.startswith("tests/cases/"):
+        return "cases"
+    if item.get_closest_marker("processes") or path.startswith("tests/model_based/"):
+        return ""
+    return "unit"
+
+
+def kit_tests(cls: type) -> set[str]:
+    """The tests that a class has from a public kit."""
+    found: set[str] = set()
+    for base in cls.__mro__:
+        if base.__module__.startswith("pinfold."):
+            found.update(name for name in vars(base) if name.startswith("test_"))
+    return found
+
+
+class TestPoints:
+    """A plugin of pytest: it has the tests, and hears how each ended."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.items: dict[str, dict[str, pytest.Item]] = {}
+        self.failed: BaseException | None = None
+
+    def take(self, items: Iterable[pytest.Item]) -> None:
+        for item in items:
+            check = check_of(item)
+            if check:
+                self.items.setdefault(check, {})[item.nodeid] = item
+
+    def of_check(self, name: str) -> list[str]:
+        return list(self.items.get(name, {}))
+
+    def first(self, mutant: Mutant) -> list[str]:
+        """The tests of the mutant's case."""
+        if not mutant.case:
+            return []
+        wanted = mutant.case.partition(" ")[0].lower()
+        return [
+            nodeid
+            for nodeid in self.items.get("cases", {})
+            if (found := CASE.search(nodeid)) is not None and found[1] == wanted
+        ]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        report: pytest.TestReport = yield
+        if report.failed and call.excinfo is not None and self.failed is None:
+            self.failed = call.excinfo.value
+        return report
+
+    def judge(self, name: str, driver: str) -> Callable[[str, Mutant], Death | None]:
+        def run(point: str, mutant: Mutant) -> Death | None:
+            self.failed = None
+            runtestprotocol(self.items[name][point], log=False, nextitem=None)
+            if self.failed is None:
+                return None
+            return Death(name, driver, point, oracle_of(self.failed), line_of(self.failed))
+
+        return run
