@@ -12,7 +12,7 @@ from ..core.directory import Directory
 from ..core.effects import Ready, Write
 from ..core.events import Tick
 from ..core.ids import CopyId, GroupId, NodeName, Role, SessionId
-from ..core.ledger import copy_in
+from ..core.ledger import copy_in, is_kept
 from ..core.records import evolve
 from ..core.reports import Heartbeat
 from ..core.state import DirectoryState
@@ -202,7 +202,7 @@ def moves(cast: Cast, site: DirectorySite) -> Iterator[Move]:
             label, when = ("absent too long", str(copy_id)), QUIET
         elif copy.role is Role.INCOMING:
             label, when = ("deadline", str(copy_id)), QUIET
-        elif copy_id not in state.pinned:
+        elif copy_id not in state.pinned and not is_kept(state, state.groups[group], copy):
             label, when = ("grace over", str(copy_id)), FREE
         else:
             continue

@@ -57,6 +57,8 @@ def _listed() -> list[Mutant]:
         _of("move", "finding 6, COPY-3", "a copy whose Free has left is used again", d.freeing_comes_back),
         _of("move", "rule 4.7, OWN-1", "an aborted move leaves the epoch as it was", d.aborts_keep_the_epoch),
         _of("move", "rule 4.7, finding 18, MOVE-1", "a loss is said while the target is still being made", d.lost_source_ends_the_move),
+        _of("move", "rule 4, MOVE-2", "old bytes go at the end of their grace though nothing else can be read", d.last_bytes_go),
+        _of("move", "rule 4.7, MOVE-1", "a loss is said while the old bytes are still there", d.retired_are_no_heirs),
         _of("capacity", "rule 11, finding 11, CAP-1", "an aborted move gives its space back at the decision", d.space_back_at_the_abort),
         _of("capacity", "rule 11, CAP-1", "space of copies that are being freed is given away", d.freeing_takes_no_room),
         _of("capacity", "rule 6, finding 1, USE-1", "slots are free before their release is done", n.slots_back_before_release),

@@ -14,6 +14,8 @@ from .state import Copy, Group, Node, ScanNote
 from .table import MOVING, On
 from .turn import Turn
 
+RETIRING = Role.RETIRING
+
 
 def tick(turn: Turn) -> None:
     """Everything that is due now, in a fixed order."""
@@ -36,16 +38,17 @@ def tick(turn: Turn) -> None:
 
 
 def _timed_copies(turn: Turn) -> None:
-    """Deadlines of what is being made, grace of what retires, limits of what is absent."""
+    """Deadlines of what is being made and limits of what is absent, then the grace of what retires: it may be needed by then."""
     state, now = turn.state, turn.now
     left = turn.config.housekeeping_items
-    for copy_id, group_id in list(state.timed.items()):
-        copy = copy_in(state.copies.get(group_id, NO_COPIES), copy_id)
-        if copy is None or copy.due > now:
-            continue
-        if left == 0:
-            return
-        left -= _time_is_up(turn, state.groups[group_id], copy)
+    for retired in (False, True):
+        for copy_id, group_id in list(state.timed.items()):
+            copy = copy_in(state.copies.get(group_id, NO_COPIES), copy_id)
+            if copy is None or copy.due > now or (copy.role is RETIRING and not copy.absent) is not retired:
+                continue
+            if left == 0:
+                return
+            left -= _time_is_up(turn, state.groups[group_id], copy)
 
 
 def _time_is_up(turn: Turn, group: Group, copy: Copy) -> int:
@@ -56,9 +59,8 @@ def _time_is_up(turn: Turn, group: Group, copy: Copy) -> int:
     if copy.role is Role.INCOMING:
         ends.end_incoming(turn, group, copy.id, Reason.DEADLINE)
         return 1
-    if copy.role is Role.RETIRING and copy.id not in turn.state.pinned:
-        happen(turn, group, On.DUE, copy, facts(turn, group, copy))
-        return 1
+    if copy.role is RETIRING and copy.id not in turn.state.pinned:
+        return happen(turn, group, On.DUE, copy, facts(turn, group, copy)) is None
     return 0
 
 
@@ -162,8 +164,9 @@ def next_due(turn: Turn) -> int:
     due += [waiter.due for waiter in state.waiters.values()]
     for copy_id, group_id in state.timed.items():
         copy = copy_in(state.copies[group_id], copy_id)
-        if copy is not None and (copy.absent or copy.role is Role.INCOMING or copy_id not in state.pinned):
-            due.append(copy.due)
+        if copy is None or (copy.role is RETIRING and not copy.absent and _stays(turn, group_id, copy)):
+            continue
+        due.append(copy.due)
     for group_id in state.unsettled:
         group = state.groups[group_id]
         if group.state is State.EVICTED and group_id not in state.referred:
@@ -173,3 +176,9 @@ def next_due(turn: Turn) -> int:
     if turn.config.stores or any(node.draining and state.copies_at.get(node.name) for node in state.nodes.values()):
         due.append(state.repair_at)
     return min(due, default=now + turn.config.repair_ms)
+
+
+def _stays(turn: Turn, group_id: GroupId, copy: Copy) -> bool:
+    """Does a retiring copy stay whatever the time is? What ends that wakes the directory."""
+    state = turn.state
+    return copy.id in state.pinned or (copy.due <= turn.now and ledger.is_kept(state, state.groups[group_id], copy))

@@ -14,9 +14,9 @@ from attrs import define
 
 from . import node_invariants as node
 from .errors import InvariantViolation
-from .ids import NO_COPY, GroupId, Role, State
+from .ids import NO_COPY, GroupId, Reason, Role, State
 from .ledger import NO_COPIES, UNSETTLED, authority_of, copy_in
-from .rows import is_readable
+from .rows import can_be_heir, is_readable
 from .state import Copy, DirectoryConfig, DirectoryState, Group
 from .table import MOVING, READABLE
 
@@ -223,7 +223,8 @@ def check_all(state: DirectoryState, config: DirectoryConfig) -> None:
 
 
 def check_progress(before: DirectoryState, after: DirectoryState) -> None:
-    """EPOCH-1, COPY-3: what may never go back between two states of one store, restarts included."""
+    """EPOCH-1, COPY-3, MOVE-1, MOVE-2: what may never go back, or be given up, between two states of one store, restarts
+    included."""
     for name in ("term", "revision", "clock_ms"):
         if getattr(after.meta, name) < getattr(before.meta, name):
             _fail("EPOCH-1", f"{name} went back", after)
@@ -238,6 +239,8 @@ def check_progress(before: DirectoryState, after: DirectoryState) -> None:
             _fail("EPOCH-1", "epoch or version went back", after, group_id)
         if later.epoch == group.epoch and (later.state is not group.state or _owner(before, group_id) != _owner(after, group_id)):
             _fail("OWN-1", f"owner or state changed within epoch {group.epoch}", after, group_id)
+        if group.state in READABLE:
+            _heirs_are_kept(before, after, group, later)
     for copy_id, group_id in after.group_of.items():
         was = copy_in(before.copies.get(group_id, NO_COPIES), copy_id)
         now = copy_in(after.copies[group_id], copy_id)
@@ -245,6 +248,18 @@ def check_progress(before: DirectoryState, after: DirectoryState) -> None:
             _fail("COPY-3", f"{copy_id} came back after it had left", after, group_id)
         if was is not None and was.role is Role.FREEING and now is not None and now.role is not Role.FREEING:
             _fail("COPY-3", f"{copy_id} counts again after FREEING", after, group_id)
+
+
+def _heirs_are_kept(before: DirectoryState, after: DirectoryState, group: Group, later: Group) -> None:
+    """No loss is said over an intact copy, and while nothing can be read none is let go."""
+    was = {copy.id: copy for copy in before.copies[group.id] if can_be_heir(group, copy)}
+    copies = after.copies[group.id]
+    if later.state in (State.EVICTING, State.EVICTED) and later.reason is Reason.LOST:
+        if any(copy.id in was and can_be_heir(later, copy) for copy in copies):
+            _fail("MOVE-1", "a loss is said while an intact copy is there", after, group.id)
+    elif later.state in READABLE and not any(map(is_readable, (*before.copies[group.id], *copies))):
+        if any(copy.id in was and copy.role is Role.FREEING for copy in copies):
+            _fail("MOVE-2", "the last intact copy is let go", after, group.id)
 
 
 def _owner(state: DirectoryState, group_id: GroupId) -> Any:
@@ -280,8 +295,8 @@ def _listed() -> dict[str, Invariant]:
         "HOLD-2": Invariant("every hold has a live session", (holds_add_up,), "whole state"),
         "ONCE-1": Invariant("a repeated command gives the same answer and no second effect", (answers_add_up,), "whole state; tests"),
         "REFUSE-1": Invariant("a refused command leaves everything as it was", (), "product of states and events; tests"),
-        "MOVE-1": Invariant("a move is all or nothing", (live_move,), "every step"),
-        "MOVE-2": Invariant("source bytes go only after commit, FREEING durable, holds and guards gone", (held_is_not_freed,), "every step; cluster machine"),
+        "MOVE-1": Invariant("a move is all or nothing", (live_move, check_progress), "every step; two states"),
+        "MOVE-2": Invariant("source bytes go only after commit, FREEING durable, holds and guards gone", (held_is_not_freed, check_progress), "every step; two states; cluster machine"),
         "DUR-1": Invariant("nothing leaves before what it rests on is durable", (indexes_agree,), "whole state; store crash points"),
         "CAP-1": Invariant("space is accounted for", (space_adds_up, *node.NODE_INVARIANTS.get("CAP-1", ())), "whole state; every node step"),
         "ROUTE-1": Invariant("a stale route costs bounded attempts and never wrong bytes", (), "client tests; main job"),

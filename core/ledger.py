@@ -12,9 +12,9 @@ from . import effects, table
 from .errors import InvariantViolation, Refusal
 from .ids import NO_COPY, CopyId, HoldId, Role, SessionId, State
 from .ordering import order_freeing, order_making
-from .rows import NOWHERE, Facts, is_readable
+from .rows import NOWHERE, Facts, can_be_heir, is_readable
 from .state import Copy, DirectoryState, Group, GroupRecord, Hold
-from .table import On, Row
+from .table import READABLE, On, Row
 from .turn import Turn
 
 # Members as names of this module: on Python 3.11 `State.LOCAL` asks the enum's metaclass, at several times a comparison's cost.
@@ -43,6 +43,13 @@ def copy_in(copies: tuple[Copy, ...], wanted: CopyId) -> Copy | None:
     return None
 
 
+def is_kept(state: DirectoryState, g: Group, c: Copy) -> bool:
+    """Does a retiring copy stay after its grace, because nothing else of the group can be read (`rows.not_the_last`)?"""
+    return (
+        c.role is RETIRING and g.state in READABLE and can_be_heir(g, c) and not any(map(is_readable, state.copies[g.id]))
+    )
+
+
 def facts(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
     """The numbers of a record that rows may see; `known` are the caller's own."""
     state = turn.state
@@ -52,6 +59,7 @@ def facts(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
     absent = False
     promote: Copy | None = None
     readable = readable_pins = others = 0
+    alive = g.state in READABLE
     for copy in copies:
         if copy.id != c.id:
             others += 1
@@ -60,7 +68,8 @@ def facts(turn: Turn, g: Group, c: Copy, **known: Any) -> Facts:
         if is_readable(copy):
             readable += 1
             readable_pins += state.pinned.get(copy.id, 0)
-            if copy.role is REPLICA and copy.id != c.id and (promote is None or copy.id < promote.id):
+        if alive and copy.id != c.id and can_be_heir(g, copy):
+            if promote is None or (copy.role, copy.id) < (promote.role, promote.id):
                 promote = copy
     now = turn.now
     values: dict[str, Any] = {
@@ -199,6 +208,8 @@ def _follow(turn: Turn, g: Group, before: tuple[Copy, ...], listed: tuple[Copy, 
             _enter(turn, g, copy)
         elif was is not copy:
             _changed(turn, was, copy)
+        elif copy.role is RETIRING and copy.due <= turn.now:
+            turn.wake(turn.now)  # it may have been kept, and need be no more
     for copy in before:
         if copy_in(listed, copy.id) is None:
             _left(turn, copy)

@@ -190,7 +190,7 @@ def _present(turn: Turn, node: Node, group: Group, copy: Copy, entry: InventoryE
         else:
             migration.done(turn, group, copy, entry.manifest)
         return
-    if entry.manifest != group.manifest and copy.role is not RETIRING:
+    if entry.manifest != group.manifest and copy.id.revision >= group.created:
         ends.gone(turn, group, copy, Reason.CORRUPT)
         return
     if copy.absent:

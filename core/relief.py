@@ -6,6 +6,7 @@ from . import ends, eviction, migration
 from .capacity import capacity_of, has_room, quarantined
 from .eviction import Candidate, Watermarks
 from .ids import Cause, CopyId, GroupId, NodeName, Reason, Role, State
+from .ledger import is_kept
 from .rows import is_readable
 from .state import Copy, DirectoryState, Group
 from .table import READABLE
@@ -43,7 +44,7 @@ def leaving_slots(turn: Turn, place: NodeName) -> int:
 
 def _is_leaving(state: DirectoryState, group: Group, copy: Copy) -> bool:
     if copy.role is Role.RETIRING:
-        return copy.id not in state.pinned
+        return copy.id not in state.pinned and not is_kept(state, group, copy)
     return copy.role is Role.FREEING or copy.id == group.source
 
 

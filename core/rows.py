@@ -35,8 +35,8 @@ class Facts:
 
     `revision` is the one this step would get (the new epoch of a decision). `pins`: live pins on the copy concerned;
     `readable_pins`: on all readable copies; `refs`: on the group. `others`: other copies in the list. `readable`: readable
-    copies in the list. `promote`: the replica to promote if the authoritative copy is lost (NO_COPY: none), `promote_store`:
-    it lies in a store. `gone`: the copy concerned is not there any more. `due`: clock value at which what begins here is
+    copies in the list. `promote`: the copy to promote if the authoritative one is lost (NO_COPY: none), `promote_store`: it
+    lies in a store. `gone`: the copy concerned is not there any more. `due`: clock value at which what begins here is
     given up, `grace_due`: at which a copy that retires here may be freed.
     """
 
@@ -106,6 +106,12 @@ def in_role(c: Copy, role: Role, due: int = 0) -> Copy:
 def is_readable(c: Copy) -> bool:
     """Readable copies are authoritative or replica, and not absent."""
     return (c.role is AUTHORITATIVE or c.role is REPLICA) and not c.absent
+
+
+def can_be_heir(g: Group, c: Copy) -> bool:
+    """May `c` become authoritative without a transfer? RETIRING may go back, FREEING never (finding 6), and what is older than
+    the last `Create` has other bytes."""
+    return (c.role is REPLICA or c.role is RETIRING) and not c.absent and c.id.revision >= g.created
 
 
 # ---- guards --------------------------------------------------------------------------------------------------
@@ -189,8 +195,7 @@ def target_is_node(g: Group, c: Copy, k: Facts) -> bool:
 
 
 def can_take_over(g: Group, c: Copy, k: Facts) -> bool:
-    """RETIRING may go back, FREEING never (finding 6), and what is older than the last `Create` has other bytes."""
-    return (c.role is REPLICA or c.role is RETIRING) and not c.absent and c.id.revision >= g.created
+    return can_be_heir(g, c)
 
 
 def is_replica(g: Group, c: Copy, k: Facts) -> bool:
@@ -203,6 +208,11 @@ def not_last_readable(g: Group, c: Copy, k: Facts) -> bool:
 
 def no_pins_on_it(g: Group, c: Copy, k: Facts) -> bool:
     return k.pins == 0
+
+
+def not_the_last(g: Group, c: Copy, k: Facts) -> bool:
+    """While nothing can be read, an intact copy stays: it is what is promoted if the authoritative one does not come back."""
+    return k.readable > 0 or not can_be_heir(g, c)
 
 
 def grace_over(g: Group, c: Copy, k: Facts) -> bool:

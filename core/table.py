@@ -109,6 +109,7 @@ _EVICT = (_EPOCH, _guard(rows.unpinned, "Pinned"), _guard(rows.unreferenced, "Re
 _REPLICATE = (_STAYS, _THERE, _guard(rows.target_is_node, "BadRequest"), _APART, _ROOM)
 _DROP = (_guard(rows.is_replica, "StaleCopy"), _guard(rows.not_last_readable, "LastReadable"))
 _DUE = (_guard(rows.no_pins_on_it, "Pinned"), _guard(rows.grace_over, "StaleReport"))
+_DUE_READABLE = (*_DUE, _guard(rows.not_the_last, "LastReadable"))
 _BACK = (_guard(rows.is_absent, "StaleReport"),)
 
 S, R = State, Role
@@ -134,7 +135,7 @@ def _rows() -> list[Row]:
     for state in (*ALIVE, S.EVICTING):
         gone_to = (state,) if state is not S.EVICTING else (S.EVICTING, S.EVICTED)
         made += [
-            Row(state, On.DUE, R.RETIRING, gone_to, _DUE, rows.due, None, ("Free",)),
+            Row(state, On.DUE, R.RETIRING, gone_to, _DUE_READABLE if state in READABLE else _DUE, rows.due, None, ("Free",)),
             Row(state, On.GONE, R.RETIRING, gone_to, (), rows.spare_gone, None, ("lose",)),
             Row(state, On.GONE, R.FREEING, gone_to, (), rows.spare_gone),
             Row(state, On.LAPSE, R.RETIRING, (state,), (), rows.lapse),

@@ -188,6 +188,7 @@ CANARIES: Final[tuple[Canary, ...]] = (
     _without("LOCAL/DROP_REPLICA", "is_replica", "COPY-2", "Named"),
     _without("LOCAL/DROP_REPLICA", "not_last_readable", "HOLD-1", "Named"),
     _rest("LOCAL/GONE/AUTHORITATIVE", None, "COPY-2", "Named"),
+    _without("LOCAL/DUE/RETIRING", "not_the_last", "MOVE-2"),
     _body("LOCAL/GONE/AUTHORITATIVE", lost_and_still_leaving, "HOLD-1"),
     _body("LOCAL/COPY_DONE/REPLICA", two_authorities, "COPY-2", "Named"),
     _body("REMOTE/ENDED/REPLICA", rows.lapse, "MOVE-2"),

@@ -50,17 +50,17 @@ def evicted_delete__named(v: Named) -> After:
 
 def canary_evicted_create__created_without_version(v: Any) -> After:
     """
-    pre: allowed(CANARIES[33].row, v)
-    pre: given(CANARIES[33].row, v)
-    post: check("EPOCH-1", CANARIES[33].row, v, __return__)
+    pre: allowed(CANARIES[34].row, v)
+    pre: given(CANARIES[34].row, v)
+    post: check("EPOCH-1", CANARIES[34].row, v, __return__)
     """
-    return step(CANARIES[33].row, v)
+    return step(CANARIES[34].row, v)
 
 
 def canary_evicted_delete__deleted_with_a_trace(v: Any) -> After:
     """
-    pre: allowed(CANARIES[34].row, v)
-    pre: given(CANARIES[34].row, v)
-    post: check("LIVE-1", CANARIES[34].row, v, __return__)
+    pre: allowed(CANARIES[35].row, v)
+    pre: given(CANARIES[35].row, v)
+    post: check("LIVE-1", CANARIES[35].row, v, __return__)
     """
-    return step(CANARIES[34].row, v)
+    return step(CANARIES[35].row, v)

@@ -126,26 +126,26 @@ def evicting_return_retiring__named(v: Named) -> After:
 
 def canary_evicting_gone_freeing__never_over(v: Any) -> After:
     """
-    pre: allowed(CANARIES[30].row, v)
-    pre: given(CANARIES[30].row, v)
-    post: check("LIVE-1", CANARIES[30].row, v, __return__)
-    """
-    return step(CANARIES[30].row, v)
-
-
-def canary_evicting_gone_retiring__over_too_early(v: Any) -> After:
-    """
     pre: allowed(CANARIES[31].row, v)
     pre: given(CANARIES[31].row, v)
-    post: check("MOVE-1", CANARIES[31].row, v, __return__)
+    post: check("LIVE-1", CANARIES[31].row, v, __return__)
     """
     return step(CANARIES[31].row, v)
 
 
-def canary_evicting_return_retiring__goes_back(v: Any) -> After:
+def canary_evicting_gone_retiring__over_too_early(v: Any) -> After:
     """
     pre: allowed(CANARIES[32].row, v)
     pre: given(CANARIES[32].row, v)
-    post: check("COPY-3", CANARIES[32].row, v, __return__)
+    post: check("MOVE-1", CANARIES[32].row, v, __return__)
     """
     return step(CANARIES[32].row, v)
+
+
+def canary_evicting_return_retiring__goes_back(v: Any) -> After:
+    """
+    pre: allowed(CANARIES[33].row, v)
+    pre: given(CANARIES[33].row, v)
+    post: check("COPY-3", CANARIES[33].row, v, __return__)
+    """
+    return step(CANARIES[33].row, v)

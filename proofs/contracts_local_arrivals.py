@@ -50,8 +50,8 @@ def local_ended_replica__named(v: Named) -> After:
 
 def canary_local_copy_done_replica__two_authorities(v: Named) -> After:
     """
-    pre: allowed(CANARIES[12].row, v)
-    pre: given(CANARIES[12].row, v)
-    post: check("COPY-2", CANARIES[12].row, v, __return__)
+    pre: allowed(CANARIES[13].row, v)
+    pre: given(CANARIES[13].row, v)
+    post: check("COPY-2", CANARIES[13].row, v, __return__)
     """
-    return step(CANARIES[12].row, v)
+    return step(CANARIES[13].row, v)

@@ -246,8 +246,8 @@ def canary_local_drop_replica__without_not_last_readable(v: Named) -> After:
 
 def canary_local_create__without_nothing_readable(v: Named) -> After:
     """
-    pre: allowed(CANARIES[16].row, v)
-    pre: given(CANARIES[16].row, v)
-    post: check("HOLD-1", CANARIES[16].row, v, __return__)
+    pre: allowed(CANARIES[17].row, v)
+    pre: given(CANARIES[17].row, v)
+    post: check("HOLD-1", CANARIES[17].row, v, __return__)
     """
-    return step(CANARIES[16].row, v)
+    return step(CANARIES[17].row, v)

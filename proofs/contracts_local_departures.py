@@ -228,28 +228,37 @@ def canary_local_gone_authoritative__nobody_else_changes(v: Named) -> After:
     return step(CANARIES[10].row, v)
 
 
-def canary_local_gone_authoritative__lost_and_still_leaving(v: Any) -> After:
+def canary_local_due_retiring__without_not_the_last(v: Any) -> After:
     """
     pre: allowed(CANARIES[11].row, v)
     pre: given(CANARIES[11].row, v)
-    post: check("HOLD-1", CANARIES[11].row, v, __return__)
+    post: check("MOVE-2", CANARIES[11].row, v, __return__)
     """
     return step(CANARIES[11].row, v)
 
 
+def canary_local_gone_authoritative__lost_and_still_leaving(v: Any) -> After:
+    """
+    pre: allowed(CANARIES[12].row, v)
+    pre: given(CANARIES[12].row, v)
+    post: check("HOLD-1", CANARIES[12].row, v, __return__)
+    """
+    return step(CANARIES[12].row, v)
+
+
 def canary_local_return_authoritative__back_in_old_epoch(v: Any) -> After:
     """
-    pre: allowed(CANARIES[14].row, v)
-    pre: given(CANARIES[14].row, v)
-    post: check("OWN-1", CANARIES[14].row, v, __return__)
+    pre: allowed(CANARIES[15].row, v)
+    pre: given(CANARIES[15].row, v)
+    post: check("OWN-1", CANARIES[15].row, v, __return__)
     """
-    return step(CANARIES[14].row, v)
+    return step(CANARIES[15].row, v)
 
 
 def canary_local_return_replica__back_and_smaller(v: Any) -> After:
     """
-    pre: allowed(CANARIES[15].row, v)
-    pre: given(CANARIES[15].row, v)
-    post: check("CAP-1", CANARIES[15].row, v, __return__)
+    pre: allowed(CANARIES[16].row, v)
+    pre: given(CANARIES[16].row, v)
+    post: check("CAP-1", CANARIES[16].row, v, __return__)
     """
-    return step(CANARIES[15].row, v)
+    return step(CANARIES[16].row, v)

@@ -88,8 +88,8 @@ def migrating_in_ended_replica__named(v: Named) -> After:
 
 def canary_migrating_in_ended_incoming__aborted_away_from_home(v: Any) -> After:
     """
-    pre: allowed(CANARIES[28].row, v)
-    pre: given(CANARIES[28].row, v)
-    post: check("COPY-2", CANARIES[28].row, v, __return__)
+    pre: allowed(CANARIES[29].row, v)
+    pre: given(CANARIES[29].row, v)
+    post: check("COPY-2", CANARIES[29].row, v, __return__)
     """
-    return step(CANARIES[28].row, v)
+    return step(CANARIES[29].row, v)

@@ -126,8 +126,8 @@ def migrating_in_drop_replica__named(v: Named) -> After:
 
 def canary_migrating_in_drop_replica__dropped_at_once(v: Any) -> After:
     """
-    pre: allowed(CANARIES[27].row, v)
-    pre: given(CANARIES[27].row, v)
-    post: check("USE-1", CANARIES[27].row, v, __return__)
+    pre: allowed(CANARIES[28].row, v)
+    pre: given(CANARIES[28].row, v)
+    post: check("USE-1", CANARIES[28].row, v, __return__)
     """
-    return step(CANARIES[27].row, v)
+    return step(CANARIES[28].row, v)

@@ -183,8 +183,8 @@ def migrating_in_return_retiring__named(v: Named) -> After:
 
 def canary_migrating_in_gone_authoritative__promotes_all(v: Any) -> After:
     """
-    pre: allowed(CANARIES[29].row, v)
-    pre: given(CANARIES[29].row, v)
-    post: check("COPY-2", CANARIES[29].row, v, __return__)
+    pre: allowed(CANARIES[30].row, v)
+    pre: given(CANARIES[30].row, v)
+    post: check("COPY-2", CANARIES[30].row, v, __return__)
     """
-    return step(CANARIES[29].row, v)
+    return step(CANARIES[30].row, v)

@@ -88,26 +88,26 @@ def migrating_out_ended_replica__named(v: Named) -> After:
 
 def canary_migrating_out_copy_done_incoming__committed_in_old_epoch(v: Any) -> After:
     """
-    pre: allowed(CANARIES[21].row, v)
-    pre: given(CANARIES[21].row, v)
-    post: check("OWN-1", CANARIES[21].row, v, __return__)
-    """
-    return step(CANARIES[21].row, v)
-
-
-def canary_migrating_out_copy_done_incoming__nobody_else_changes(v: Named) -> After:
-    """
     pre: allowed(CANARIES[22].row, v)
     pre: given(CANARIES[22].row, v)
-    post: check("COPY-2", CANARIES[22].row, v, __return__)
+    post: check("OWN-1", CANARIES[22].row, v, __return__)
     """
     return step(CANARIES[22].row, v)
 
 
-def canary_migrating_out_ended_incoming__aborted_in_silence(v: Named) -> After:
+def canary_migrating_out_copy_done_incoming__nobody_else_changes(v: Named) -> After:
     """
     pre: allowed(CANARIES[23].row, v)
     pre: given(CANARIES[23].row, v)
     post: check("COPY-2", CANARIES[23].row, v, __return__)
     """
     return step(CANARIES[23].row, v)
+
+
+def canary_migrating_out_ended_incoming__aborted_in_silence(v: Named) -> After:
+    """
+    pre: allowed(CANARIES[24].row, v)
+    pre: given(CANARIES[24].row, v)
+    post: check("COPY-2", CANARIES[24].row, v, __return__)
+    """
+    return step(CANARIES[24].row, v)

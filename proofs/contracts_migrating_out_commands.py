@@ -145,35 +145,35 @@ def migrating_out_create__named(v: Named) -> After:
 
 def canary_migrating_out_drop_replica__dropped_at_once(v: Any) -> After:
     """
-    pre: allowed(CANARIES[19].row, v)
-    pre: given(CANARIES[19].row, v)
-    post: check("USE-1", CANARIES[19].row, v, __return__)
-    """
-    return step(CANARIES[19].row, v)
-
-
-def canary_migrating_out_evict__drops_what_is_there(v: Any) -> After:
-    """
     pre: allowed(CANARIES[20].row, v)
     pre: given(CANARIES[20].row, v)
-    post: check("CAP-1", CANARIES[20].row, v, __return__)
+    post: check("USE-1", CANARIES[20].row, v, __return__)
     """
     return step(CANARIES[20].row, v)
 
 
+def canary_migrating_out_evict__drops_what_is_there(v: Any) -> After:
+    """
+    pre: allowed(CANARIES[21].row, v)
+    pre: given(CANARIES[21].row, v)
+    post: check("CAP-1", CANARIES[21].row, v, __return__)
+    """
+    return step(CANARIES[21].row, v)
+
+
 def canary_migrating_out_create__created_in_place(v: Any) -> After:
-    """
-    pre: allowed(CANARIES[25].row, v)
-    pre: given(CANARIES[25].row, v)
-    post: check("BYTES-1", CANARIES[25].row, v, __return__)
-    """
-    return step(CANARIES[25].row, v)
-
-
-def canary_migrating_out_create__nobody_else_changes(v: Any) -> After:
     """
     pre: allowed(CANARIES[26].row, v)
     pre: given(CANARIES[26].row, v)
     post: check("BYTES-1", CANARIES[26].row, v, __return__)
     """
     return step(CANARIES[26].row, v)
+
+
+def canary_migrating_out_create__nobody_else_changes(v: Any) -> After:
+    """
+    pre: allowed(CANARIES[27].row, v)
+    pre: given(CANARIES[27].row, v)
+    post: check("BYTES-1", CANARIES[27].row, v, __return__)
+    """
+    return step(CANARIES[27].row, v)

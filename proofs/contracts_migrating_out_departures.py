@@ -221,8 +221,8 @@ def migrating_out_return_retiring__named(v: Named) -> After:
 
 def canary_migrating_out_gone_authoritative__lost_with_its_source(v: Named) -> After:
     """
-    pre: allowed(CANARIES[24].row, v)
-    pre: given(CANARIES[24].row, v)
-    post: check("MOVE-1", CANARIES[24].row, v, __return__)
+    pre: allowed(CANARIES[25].row, v)
+    pre: given(CANARIES[25].row, v)
+    post: check("MOVE-1", CANARIES[25].row, v, __return__)
     """
-    return step(CANARIES[24].row, v)
+    return step(CANARIES[25].row, v)

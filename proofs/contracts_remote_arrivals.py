@@ -50,8 +50,8 @@ def remote_ended_replica__named(v: Named) -> After:
 
 def canary_remote_ended_replica__lapse(v: Any) -> After:
     """
-    pre: allowed(CANARIES[13].row, v)
-    pre: given(CANARIES[13].row, v)
-    post: check("MOVE-2", CANARIES[13].row, v, __return__)
+    pre: allowed(CANARIES[14].row, v)
+    pre: given(CANARIES[14].row, v)
+    post: check("MOVE-2", CANARIES[14].row, v, __return__)
     """
-    return step(CANARIES[13].row, v)
+    return step(CANARIES[14].row, v)

@@ -164,8 +164,8 @@ def remote_drop_replica__named(v: Named) -> After:
 
 def canary_remote_adopt__nobody_else_changes(v: Named) -> After:
     """
-    pre: allowed(CANARIES[17].row, v)
-    pre: given(CANARIES[17].row, v)
-    post: check("COPY-2", CANARIES[17].row, v, __return__)
+    pre: allowed(CANARIES[18].row, v)
+    pre: given(CANARIES[18].row, v)
+    post: check("COPY-2", CANARIES[18].row, v, __return__)
     """
-    return step(CANARIES[17].row, v)
+    return step(CANARIES[18].row, v)

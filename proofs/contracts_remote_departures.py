@@ -183,8 +183,8 @@ def remote_return_retiring__named(v: Named) -> After:
 
 def canary_remote_due_retiring__freed_while_absent(v: Any) -> After:
     """
-    pre: allowed(CANARIES[18].row, v)
-    pre: given(CANARIES[18].row, v)
-    post: check("MOVE-2", CANARIES[18].row, v, __return__)
+    pre: allowed(CANARIES[19].row, v)
+    pre: given(CANARIES[19].row, v)
+    post: check("MOVE-2", CANARIES[19].row, v, __return__)
     """
-    return step(CANARIES[18].row, v)
+    return step(CANARIES[19].row, v)

@@ -40,6 +40,11 @@ def can_be_read(role: int, absent: bool) -> bool:
     return every(some(role == AUTHORITATIVE, role == REPLICA), no(absent))
 
 
+def is_spare(state: State, v: Base, s: Seen, role: int) -> bool:
+    """Is this a retiring copy that may go back (`rows.can_be_heir`)?"""
+    return every(role == RETIRING, no(s.absent), s.n >= v.created, state in READABLE)
+
+
 def stays(s: Seen) -> bool:
     """Does an evict keep this copy in the list?"""
     return some(no(s.absent), s.pins > 0)
@@ -122,7 +127,8 @@ def facts_are_sound(row: Row, v: Base) -> bool:
         implies(v.authority == NONE, no(v.authority_absent)),
         v.authority < v.revision,
         v.target < v.revision,
-        implies(no(promote), every(v.promote == NONE, no(v.promote_store), v.readable == seen)),
+        implies(no(promote), every(v.promote == NONE, no(v.promote_store), no(v.spare))),
+        implies(some(no(promote), v.spare), v.readable == seen),
         implies(
             promote,
             every(
@@ -131,8 +137,7 @@ def facts_are_sound(row: Row, v: Base) -> bool:
                 v.promote != v.authority,
                 v.promote != v.target,
                 v.promote != v.c.n if listed else True,
-                v.readable > seen,
-                v.readable <= seen + unseen,
+                implies(no(v.spare), every(v.readable > seen, v.readable <= seen + unseen)),
             ),
         ),
         True if row.state in READABLE else v.promote == NONE,
@@ -151,6 +156,7 @@ def other_is_sound(row: Row, v: Any) -> bool:
     readable_c = can_be_read(role_before(row, v.c), v.c.absent) if listed else False
     readable_o = can_be_read(o.role, o.absent)
     replica = every(o.role == REPLICA, no(o.absent))
+    spare = is_spare(row.state, v, o, o.role)
     another_a = every(authority, o.n != v.authority)
     another_p = every(promote, o.n != v.promote)
     another_t = every(target, o.n != v.target)
@@ -159,10 +165,11 @@ def other_is_sound(row: Row, v: Any) -> bool:
         o.role <= FREEING,
         o.n != v.c.n if listed else True,
         copy_is_sound(row.state, v, o, o.role),
-        implies(replica, every(v.promote >= 0, v.promote <= o.n)),
-        implies(o.n == v.promote, every(replica, o.store == v.promote_store)),
+        implies(replica, every(v.promote >= 0, no(v.spare), v.promote <= o.n)),
+        implies(spare, every(v.promote >= 0, implies(v.spare, v.promote <= o.n))),
+        implies(o.n == v.promote, every(implies(no(v.spare), replica), implies(v.spare, spare), o.store == v.promote_store)),
         v.others >= 1 + another_a + another_p + another_t,
-        v.readable >= readable_c + readable_o + every(another_a, no(v.authority_absent)) + another_p,
+        v.readable >= readable_c + readable_o + every(another_a, no(v.authority_absent)) + every(another_p, no(v.spare)),
         implies(readable_o, v.readable_pins >= o.pins + v.c.pins * readable_c),
         implies(stays(o), v.stay >= 1),
         implies(no(stays(o)), v.stay < v.others),
@@ -177,7 +184,14 @@ def named_are_sound(row: Row, v: Named) -> bool:
         implies(authority, every(v.a.n == v.authority, copy_is_sound(state, v, v.a, AUTHORITATIVE))),
         implies(
             promote,
-            every(v.p.n == v.promote, no(v.p.absent), v.p.store == v.promote_store, copy_is_sound(state, v, v.p, REPLICA)),
+            every(
+                v.p.n == v.promote,
+                no(v.p.absent),
+                v.p.store == v.promote_store,
+                implies(no(v.spare), v.p.role == REPLICA),
+                implies(v.spare, is_spare(state, v, v.p, v.p.role)),
+                copy_is_sound(state, v, v.p, v.p.role),
+            ),
         ),
         implies(target, every(v.t.n == v.target, copy_is_sound(state, v, v.t, INCOMING))),
     )

@@ -13,7 +13,7 @@ from typing import Final, cast
 from pinfold.core.ids import State
 from pinfold.core.table import MOVING, READABLE, On, Row
 
-from .given import can_be_read, in_store, stays
+from .given import can_be_read, in_store, is_spare, stays
 from .logic import every, implies, no, one_of, some
 from .view import (
     AUTHORITATIVE,
@@ -130,11 +130,15 @@ def numbers_rise(row: Row, v: View, after: After) -> bool:
 
 def move_is_live(row: Row, v: View, after: After) -> bool:
     """MOVE-1: no target and no source but in a state that has them; nothing is made of a group that is going; an EVICTED one has
-    no copies; a writer is alone, at a node."""
+    no copies; a writer is alone, at a node; and no loss is said while an intact copy is there."""
     g = after.g
     state = g.state
     target, source = g.target.revision, g.source.revision
     parts = [target >= 0 if is_making(state) else target == NONE, True if state in MOVING else source == NONE]
+    assert isinstance(v, Any)
+    intact = some(every(v.o.role == REPLICA, no(v.o.absent)), is_spare(row.state, v, v.o, v.o.role))
+    if row.state in READABLE and row.on is not On.EVICT:
+        parts.append(implies(every(v.others >= 1, intact), state not in (State.EVICTING, State.EVICTED)))
     for _, _, _, end in _both(row, v, after):
         parts += [
             implies(every(end.listed, end.n == target), every(end.role == INCOMING, is_making(state))),
@@ -153,11 +157,13 @@ def move_is_live(row: Row, v: View, after: After) -> bool:
 
 def absent_keeps_bytes(row: Row, v: View, after: After) -> bool:
     """MOVE-2: only copies that keep bytes, at a node, are absent, and an authoritative copy becomes FREEING by an evict alone: a
-    source that was moved from retires first."""
+    source that was moved from retires first, and stays while nothing can be read."""
     parts = []
-    for _, role, listed, end in _both(row, v, after):
+    for seen, role, listed, end in _both(row, v, after):
         parts.append(implies(every(end.listed, end.absent), every(end.role != INCOMING, end.role != FREEING, no(end.store))))
         parts.append(implies(every(listed, role == AUTHORITATIVE, _is(end, FREEING)), row.on is On.EVICT))
+        last = every(listed, v.readable == 0, is_spare(row.state, v, seen, role))
+        parts.append(implies(every(last, _is(end, FREEING)), row.on is On.EVICT))
     return every(*parts)
 
 
@@ -264,7 +270,7 @@ def last_readable_is_kept(row: Row, v: View, after: After) -> bool:
     if row.on in (On.GONE, On.LAPSE):
         return True
     there = names(row, v)
-    was = [every(there[0], no(v.a.absent)), every(there[1], no(v.p.absent))]
+    was = [every(there[0], no(v.a.absent)), every(there[1], no(v.spare))]
     if is_listed(row):
         was.append(can_be_read(role_before(row, v.c), v.c.absent))
     return implies(every(v.refs > 0, some(*was)), some(*[_read(end) for end in (after.c, *after.others)]))

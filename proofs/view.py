@@ -4,7 +4,7 @@ A record has a list of copies of any length. A row sees none of it: it gets the 
 `k` that `ledger.facts` has read off the list; then `rest` is asked about each other copy `o`. So what is true after a row for
 *every* copy is true if it is true for `c` and for one `o` of which nothing is known but what the invariants and the facts say
 (`Any`); and where something has to *exist* after a row, it is `c` or one of the copies that the facts name: the authoritative
-copy `a`, the replica to promote `p`, the target `t` (`Named`). `tests/test_proofs_view.py` checks against real lists and the
+copy `a`, the copy to promote `p`, the target `t` (`Named`). `tests/test_proofs_view.py` checks against real lists and the
 real `ledger` that the two views say what the lists say.
 
 Numbers are unbounded. What rows only pass on (spec, node, tier, reason, cause, writer, request) is a constant here; the same
@@ -38,7 +38,8 @@ FACTLESS = (On.PIN, On.SEALED)
 
 
 NEEDED = frozenset((
-    "can_take_over", "copy_is_readable", "is_replica", "no_pins_on_it", "not_last_readable", "nothing_readable", "unreferenced",
+    "can_take_over", "copy_is_readable", "is_replica", "no_pins_on_it", "not_last_readable", "not_the_last", "nothing_readable",
+    "unreferenced",
 ))  # fmt: skip
 """The guards on which the invariants of a record rest: of each there is a canary that shows that a proof fails without it. No
 proof asks the others. They keep what a caller was promised (an epoch, a policy, a pause, a pin that forbids a move or evict),
@@ -76,7 +77,7 @@ class Seen:
 class Base:
     """The group, the facts and the copy concerned. `others` counts the other copies in the list, `stay` those of them that an
     evict keeps in it; the rest is named as in `core/state.py` and `core/rows.py`. `manifest` and `told` (the one that a report
-    brings) are 0 for none."""
+    brings) are 0 for none. `spare`: the copy to promote is a RETIRING one."""
 
     epoch: int
     version: int
@@ -102,6 +103,7 @@ class Base:
     wanted_epoch: int
     incarnation: int
     promote_store: bool
+    spare: bool
     authority_absent: bool
     leaving: bool
     allow_pinned: bool
@@ -120,7 +122,7 @@ class Any(Base):
 
 @define
 class Named(Base):
-    """The copies that the facts name: the authority, the replica to promote, the target. Each is there
+    """The copies that the facts name: the authority, the copy to promote, the target. Each is there
     if the fact names one and it is not `c`."""
 
     a: Seen
@@ -234,13 +236,13 @@ def step(row: Row, v: View) -> After:
     if isinstance(v, Any):
         return After(after, concerned, (_other(row, g, c, v.o, None, v.others >= 1, k),))
     there = names(row, v)
-    roles = (Role.AUTHORITATIVE, Role.REPLICA, Role.INCOMING)
+    roles = (Role.AUTHORITATIVE, None, Role.INCOMING)
     ends = [_other(row, g, c, s, role, here, k) for s, role, here in zip((v.a, v.p, v.t), roles, there, strict=True)]
     return After(after, concerned, tuple(ends))
 
 
 def names(row: Row, v: Base) -> tuple[bool, bool, bool]:
-    """Are the authority, the replica to promote and the target other copies than `c`?"""
+    """Are the authority, the copy to promote and the target other copies than `c`?"""
     if is_listed(row):
         return (v.authority >= 0) & (v.authority != v.c.n), v.promote >= 0, (v.target >= 0) & (v.target != v.c.n)
     return v.authority >= 0, v.promote >= 0, v.target >= 0

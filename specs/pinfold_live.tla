@@ -56,7 +56,7 @@ CanHear == \E m \in msgs : m.k = "fact" /\ Listed(dir, m.c) /\
     [] m.f = "freed" -> TRUE
     [] OTHER -> dir.list[m.c].role = "INCOMING"
 CanTick == \/ dir.state = "EVICTED" \/ (dir.leaving /\ CanEvict(dir))
-           \/ \E c \in Copy : dir.list[c].role = "RETIRING" /\ ~Pinned(dir, c)
+           \/ \E c \in Copy : dir.list[c].role = "RETIRING" /\ ~Pinned(dir, c) /\ ~Kept(dir, c)
 CanEnd == \E n \in Node, c \in Copy : node[n].has[c].ph \in {"failed", "freeing"} /\ node[n].has[c].touch > 0
 CanServe == \E n \in Node, c \in Copy : node[n].has[c].serve # {}
 CanRelease == \E n \in Node, c \in Copy : node[n].has[c] = [ph |-> "freeing", touch |-> 0, serve |-> {}, bad |-> node[n].has[c].bad]

@@ -35,7 +35,12 @@ Referred(d) == \E s \in Session : d.refs[s] > 0
 Least(S) == IF S = {} THEN NoCopy ELSE CHOOSE c \in S : \A e \in S : c <= e
 Authority(d) == Least({c \in Copy : d.list[c].role = "AUTHORITATIVE"})
 AuthorityPresent(d) == Authority(d) # NoCopy /\ ~d.list[Authority(d)].absent
-Promotable(d, c) == Least({e \in Copy \ {c} : d.list[e].role = "REPLICA" /\ ~d.list[e].absent})
+Spare(d, c) ==          \* retiring, and still whole: it may go back
+  d.list[c].role = "RETIRING" /\ ~d.list[c].absent /\ c >= d.created /\ d.state \in Readable
+Kept(d, c) == Spare(d, c) /\ \A e \in Copy : ~CanRead(d, e)       \* nothing else of the group can be read
+Promotable(d, c) ==
+  LET replicas == {e \in Copy \ {c} : d.list[e].role = "REPLICA" /\ ~d.list[e].absent}
+  IN Least(IF replicas # {} THEN replicas ELSE {e \in Copy \ {c} : Spare(d, e)})
 Others(d, c) == {e \in Copy \ {c} : Listed(d, e)}
 Moving(d) == d.state = "MIGRATING_OUT"
 
@@ -219,23 +224,27 @@ ReturnRow(d, c) ==          \* present and verified in a new registration
   [d EXCEPT !.list[c].absent = FALSE, !.epoch = IF d.list[c].role = "AUTHORITATIVE" THEN @ + 1 ELSE @]
 
 ----------------------------------------------------------------------------
-(* Every Tick ends with this: retired copies that nobody holds may go, an   *)
-(* evict that waited happens, an empty record is forgotten.  `causes` are   *)
-(* the copies whose own time has come.                                      *)
+(* Every Tick ends with this: retired copies that nobody holds or needs may *)
+(* go, an evict that waited happens, an empty record is forgotten.          *)
+(* `causes` are the copies whose own time has come.                         *)
 
-RECURSIVE TimedCopies(_, _, _)
+RECURSIVE TimedCopies(_, _, _), RetiredCopies(_, _)
 TimedCopies(d, causes, c) ==
   IF c > MaxCopies THEN d
   ELSE TimedCopies(
     IF c \in causes /\ d.list[c].absent THEN GoneRow(d, c)
     ELSE IF c \in causes /\ d.list[c].role = "INCOMING" THEN EndedRow(d, c, FALSE)
-    ELSE IF d.list[c].role = "RETIRING" /\ ~d.list[c].absent /\ ~Pinned(d, c) THEN Swap(d, InRole(d, c, "FREEING"))
     ELSE d, causes, c + 1)
+RetiredCopies(d, c) ==
+  IF c > MaxCopies THEN d
+  ELSE RetiredCopies(
+    IF d.list[c].role = "RETIRING" /\ ~d.list[c].absent /\ ~Pinned(d, c) /\ ~Kept(d, c)
+    THEN Swap(d, InRole(d, c, "FREEING")) ELSE d, c + 1)
 
 Settle(d) ==
   IF d.state = "EVICTED" THEN [d EXCEPT !.state = "NONE", !.reason = "NONE", !.created = NoCopy]
   ELSE IF d.leaving /\ CanEvict(d) THEN EvictRow(d)
   ELSE d
 
-Housekeep(d, causes) == Settle(TimedCopies(d, causes, 1))
+Housekeep(d, causes) == Settle(RetiredCopies(TimedCopies(d, causes, 1), 1))
 =============================================================================

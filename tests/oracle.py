@@ -120,6 +120,7 @@ SETTERS: Final[dict[str, Callable[[Case, bool], None]]] = {
     "not_last_readable": _last,
     "no_pins_on_it": _set("facts", "pins", 0, 1),
     "grace_over": _grace,
+    "not_the_last": _set("facts", "readable", 1, 0),
     "is_absent": _set("copy", "absent", True, False),
     "list_empty": _set("facts", "others", 0, 1),
 }

@@ -224,7 +224,8 @@ def _base(row: Row, record: Record, c: Copy, k: Facts) -> dict[str, Any]:
         "readable_pins": read.readable_pins, "refs": read.refs, "promote": read.promote.revision,
         "authority": read.authority.revision, "revision": k.revision, "now": k.now, "due": k.due, "grace_due": k.grace_due,
         "backoff_ms": k.backoff_ms, "wanted_epoch": k.wanted_epoch, "incarnation": k.incarnation,
-        "promote_store": read.promote_store, "authority_absent": read.authority_absent, "leaving": group.leaving,
+        "promote_store": read.promote_store, "spare": any(c.id == read.promote and c.role is Role.RETIRING for c in others),
+        "authority_absent": read.authority_absent, "leaving": group.leaving,
         "allow_pinned": k.allow_pinned, "room": k.room, "at_target": k.at_target, "gone": k.gone, "c": seen(record, c),
     }  # fmt: skip
 

@@ -86,6 +86,10 @@ SLICES = {
             "heirs", "two nodes: a replica, and the owner is away for good",
             2, 1, 2, {"create": 1, "replicate": 1, "lapse": 1}, pins=0, touch=0,
         ),
+        Slice(
+            "spares", "two nodes: a move, and the new owner is away for good while the old one's bytes retire",
+            2, 1, 2, {"create": 1, "move": 1, "lapse": 1}, pins=0, touch=0,
+        ),
     )
 }  # fmt: skip
 

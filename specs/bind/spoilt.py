@@ -53,8 +53,8 @@ SPOILT = (
         '[] c \\in stay /\\ Pinned(d, c) -> [@[c] EXCEPT !.role = "RETIRING"]\n', "\n", BACK, ("USE3",),
     ),
     Spoilt(
-        "a retired copy goes under a pin", "pinfold_rows", "/\\ ~d.list[c].absent /\\ ~Pinned(d, c) THEN Swap",
-        "/\\ ~d.list[c].absent THEN Swap", SLICES["move"], ("USE3",),
+        "a retired copy goes under a pin", "pinfold_rows", "/\\ ~d.list[c].absent /\\ ~Pinned(d, c) /\\",
+        "/\\ ~d.list[c].absent /\\", SLICES["move"], ("USE3",),
     ),
     Spoilt(
         "a commit leaves the epoch as it was (EPOCH-1)", "pinfold_rows",

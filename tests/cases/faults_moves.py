@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pinfold.core import commands, directory, effects, migration, reading
-from pinfold.core.ledger import NO_COPIES
+from pinfold.core import commands, directory, effects, ledger, migration, reading
+from pinfold.core.ids import NO_COPY, Role
+from pinfold.core.ledger import NO_COPIES, copy_in
 from tests.cases.switches import everywhere, wrapped
 
 
@@ -32,6 +33,19 @@ def no_second_pull(patch: pytest.MonkeyPatch) -> None:
         return [copy for copy in turn.state.copies.get(group.id, NO_COPIES) if copy.node == target]
 
     everywhere(patch, migration.already_there, already_there)
+
+
+def retired_for_good(patch: pytest.MonkeyPatch) -> None:
+    """What was moved from is promoted for nobody, whoever is lost."""
+
+    def facts(whole: Any, turn: Any, group: Any, *rest: Any, **known: Any) -> Any:
+        found = whole(turn, group, *rest, **known)
+        named = copy_in(turn.state.copies.get(group.id, NO_COPIES), found.promote)
+        if named is not None and named.role is Role.RETIRING:
+            found.promote = NO_COPY
+        return found
+
+    wrapped(patch, ledger.facts, facts)
 
 
 def commit_at_the_target_only(patch: pytest.MonkeyPatch) -> None:

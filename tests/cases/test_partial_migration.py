@@ -179,10 +179,11 @@ def test_c38_partial_migration_a_commit_is_durable_before_the_source_lets_go() -
 
     Here the directory's commit is the fact, and the source goes only after it, its grace and a second commit. A new owner that
     dies leaves one owner all the same, or the truth that there is none; what it says when it is back under another life is
-    fenced. A replica serves meanwhile.
+    fenced. A replica serves meanwhile; and what the old owner still has is not let go then, and becomes the group's again.
     """
-    for with_replica in (False, True):
-        world = World(N1, N2, N3, grace_ms=2_000)
+    for grace_ms, with_replica in ((2_000, False), (2_000, True), (20_000, False)):
+        world = World(N1, N2, N3, grace_ms=grace_ms)
+        heirs = [N3] if with_replica else [N1] if grace_ms > world.config.node_lease_ms else []
         copy = world.put("G")
         if with_replica:
             world.replica("G", N3)
@@ -206,12 +207,13 @@ def test_c38_partial_migration_a_commit_is_durable_before_the_source_lets_go() -
         world.register(N2, boot="b2", ready=False)
         world.report(N2, reports.CopyDone(move, MANIFEST), incarnation=old)
         world.inventory(N2, ())
-        assert owners(world, "G") == ([N3] if with_replica else [])
+        assert owners(world, "G") == heirs
         assert world.state.groups.get(id_of("G")) is None or world.group("G").epoch > epoch
         world.report(N2, reports.CopyDone(move, MANIFEST))
-        assert owners(world, "G") == ([N3] if with_replica else [])
+        assert owners(world, "G") == heirs
         settle(world, 4_000)
-        if with_replica:
+        assert (world.role(copy) is Role.AUTHORITATIVE) == (heirs == [N1])
+        if heirs:
             assert isinstance(world.do(c.Evict(id_of("G"))), EvictAccepted)
         assert isinstance(world.do(c.Create(spec_of("G"), N1)), Created)
         assert world.is_in("G", State.WRITING)
