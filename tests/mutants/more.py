@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pinfold.core import ledger, sessions
+from pinfold.core import client, ledger, reading, sessions
 from pinfold.core.directory import Directory
 from pinfold.core.records import evolve
 from tests.cases.switches import wrapped, wrapped_method
@@ -47,10 +47,35 @@ def windows_have_no_end(patch: pytest.MonkeyPatch) -> None:
     wrapped(patch, sessions.admit, admit)
 
 
+def refusals_leave_a_trace(patch: pytest.MonkeyPatch) -> None:
+    """A command that a guard refuses counts as a use of its group."""
+
+    def refuse(whole: Any, turn: Any, g: Any, *given: Any) -> Any:
+        reading.touch(turn, g.id)
+        return whole(turn, g, *given)
+
+    wrapped(patch, ledger.refuse, refuse)
+
+
+def old_answers_are_used(patch: pytest.MonkeyPatch) -> None:
+    """A client takes what it is told for true, however old it is, and remembers the last thing said."""
+
+    def told(whole: Any, turn: Any, event: Any) -> Any:
+        state = turn.state
+        newest = state.term, state.revision
+        state.term, state.revision = 0, 0
+        whole(turn, event)
+        state.term, state.revision = max(newest, (state.term, state.revision))
+
+    wrapped(patch, client.told, told)
+
+
 LISTED: tuple[tuple[Switch, str, str, str], ...] = (
     (clocks_jump, "lapse and return", "rule 10, finding 22, HOLD-2", "a pause of the directory counts in full"),
     (moves_never_back_off, "move", "rule 14, finding 21, LIVE-1", "moves of one group follow each other at once"),
     (windows_have_no_end, "exactly-once", "rule 13, rule 1, finding 14", "numbers far ahead of the lowest are taken"),
+    (refusals_leave_a_trace, "exactly-once", "rule 1, REFUSE-1", "a refused command counts as a use of its group"),
+    (old_answers_are_used, "client", "rule 5, finding 10, LIN-1, ROUTE-1", "an answer is used however old it is"),
 )
 
 

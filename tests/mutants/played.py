@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.model_based import test_mutants_die as model
-from tests.model_based.random_cluster import Failure, play, steps_of
 from tests.mutants.deaths import Death, line_of, oracle_of
 from tests.mutants.record import Mutant
 
@@ -37,7 +36,7 @@ def run(point: str, mutant: Mutant) -> Death | None:
     if kind == "diet" and switch is None:
         return None
     wheel, changes = model.DIETS[switch] if switch is not None else (None, {})
-    outcome = play(seed, steps_of(seed, STEPS, wheel), **changes)
-    if not isinstance(outcome, Failure):
+    outcome = model.play(seed, model.steps_of(seed, STEPS, wheel), **changes)
+    if not isinstance(outcome, model.Failure):
         return None
     return Death("simulator", DRIVER, point, oracle_of(outcome.error), line_of(outcome.error))
