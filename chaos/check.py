@@ -66,6 +66,8 @@ class Checked:
     reproduce: str
     rows_taken: list[str]
     guards_refused: list[str]
+    reasons_given: list[str]
+    events_taken: list[str]
 
 
 def check_world(
@@ -75,7 +77,7 @@ def check_world(
     """Explore one world, perhaps with a seeded fault."""
     with planted(mutant) if mutant else nullcontext(), watched() as coverage:
         world = World(file)
-        found = explore(world, states_max=states_max, seconds_max=seconds_max, progress=progress)
+        found = explore(world.packed, states_max=states_max, seconds_max=seconds_max, progress=progress)
         checked = _told(world, found, mutant, coverage, states_max)
         script = scenario.script_of(world, found) if checked.transcript else []
     if script:
@@ -104,7 +106,8 @@ def _told(world: World, found: Found, mutant: str, coverage: Coverage, states_ma
         json_lines=story.json_lines(world.cast, found) if wrong else [],
         mermaid=story.mermaid(world.cast, found) if wrong else [], scenario="", itf=itf.trace(world, found) if wrong else {},
         reproduce=f"pinfold check --world {file.name}{f' --mutant {mutant}' if mutant else ''} --max-states {states_max}",
-        rows_taken=sorted(coverage.taken), guards_refused=sorted(coverage.refused),
+        rows_taken=sorted(coverage.taken), guards_refused=sorted(coverage.refused), reasons_given=sorted(coverage.given),
+        events_taken=sorted(coverage.events),
     )  # fmt: skip
 
 
@@ -151,7 +154,8 @@ def document(results: Sequence[Checked]) -> dict[str, Any]:
     """All of it for tools."""
     coverage = Coverage()
     for checked in results:
-        coverage.join(Coverage(set(checked.rows_taken), set(checked.guards_refused)))
+        seen = (checked.rows_taken, checked.guards_refused, checked.reasons_given, checked.events_taken)
+        coverage.join(Coverage(*map(set, seen)))
     return {
         "worlds": [asdict(checked) for checked in results],
         "states": sum(checked.states for checked in results),
@@ -160,6 +164,8 @@ def document(results: Sequence[Checked]) -> dict[str, Any]:
         "code": worst(results),
         "rows_never_taken": coverage.rows_never_taken(),
         "guards_never_refused": coverage.guards_never_refused(),
+        "reasons_never_given": coverage.reasons_never_given(),
+        "events_never_taken": coverage.events_never_taken(),
     }
 
 
