@@ -210,11 +210,15 @@ def holds_begin_and_end_once(history: History) -> Found:
             yield Violation("HOLD-1", f"double effect: {op.hold} is taken by two numbers", (began, op))
         if op.op in RELEASES and op.outcome == "ok":
             yield from _released(op, began, holds, history)
-        elif op.op in RELEASES and op.reason in ("AlreadyDone", "UnknownHold") and began is not None:
+        elif _is_denied(op) and began is not None and op.session == began.session:  # another session's hold is unknown to it
             able = (*holds.ending.get(op.hold, ()), *holds.wide.get(began.session, ()))
             if began.revision <= op.revision and not any(_may_have_ended(one, op, history) for one in able):
                 sentence = f"lost hold: {op.hold} was taken, nobody has ended it, and its release is told {op.reason}"
                 yield Violation("HOLD-1", sentence, (began, op))
+
+
+def _is_denied(op: Op) -> bool:
+    return op.op in RELEASES and op.reason in ("AlreadyDone", "UnknownHold")
 
 
 @define

@@ -41,6 +41,7 @@ class Recorder:
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self._count = 0
+        self._lives = 0
         self._clock = clock
         self._ended: list[Op] = []
         self._open: dict[tuple[Any, ...], list[Op]] = {}
@@ -50,7 +51,8 @@ class Recorder:
         """From now on write down what the client machine of this driver asks and is told."""
         machine = driver.machine
         assert isinstance(machine, Client)
-        driver.machine = _Watched(client, machine, self)
+        self._lives += 1
+        driver.machine = _Watched(client, self._lives, machine, self)
 
     def history(self, *, complete: bool = False, clock: str = "common") -> History:
         """What there is so far, in the order of asking. What has no answer yet is `unknown`."""
@@ -85,10 +87,12 @@ class Recorder:
 
 
 class _Watched:
-    """A client machine with a recorder at its door."""
+    """A client machine with a recorder at its door. A number that a life has used without an answer is the next life's again:
+    what is open is known by its life too."""
 
-    def __init__(self, client: str, machine: Client, recorder: Recorder) -> None:
+    def __init__(self, client: str, life: int, machine: Client, recorder: Recorder) -> None:
         self._client = client
+        self._life = life
         self._machine = machine
         self._recorder = recorder
 
@@ -105,7 +109,7 @@ class _Watched:
         """Was the event an answer, and was it accepted: is what had waited for it waiting no more?"""
         state, recorder = self._machine.state, self._recorder
         if isinstance(event, a.Answered):
-            key = (self._client, int(event.session), event.sequence)
+            key = (self._life, int(event.session), event.sequence)
             if event.sequence in waiting and event.session == session:
                 if event.sequence not in state.numbers or int(state.session.session) != session:
                     recorder.answered(key, event.answer, event.term, _revision(event.answer))
@@ -113,19 +117,19 @@ class _Watched:
                 recorder.again(key, event)
         elif isinstance(event, a.Told):
             if event.token in waiting and event.token not in state.exchanges:
-                recorder.answered((self._client, event.token), event.answer, event.term, event.revision)
+                recorder.answered((self._life, event.token), event.answer, event.term, event.revision)
         elif hasattr(event, "token") and event.token in waiting and event.token not in state.exchanges:
-            recorder.answered((self._client, event.token), event, 0, 0)
+            recorder.answered((self._life, event.token), event, 0, 0)
 
     def _say(self, ready: Ready) -> None:
         at = self._recorder.now()
         for send in ready.send:
             message = send.message
             if isinstance(message, c.Command):
-                key: tuple[Any, ...] = (self._client, int(message.session), message.sequence)
+                key: tuple[Any, ...] = (self._life, int(message.session), message.sequence)
                 self._recorder.asked(key, list(_numbered(self._client, message, at)))
             elif type(message) in NAMES:
-                key = (self._client, message.token)
+                key = (self._life, message.token)
                 self._recorder.asked(key, [_query(self._client, message, at, int(self._machine.state.session.session))])
 
     def __getattr__(self, name: str) -> Any:

@@ -1,7 +1,7 @@
-"""What may happen to a cluster: one function per action, with small numbers as arguments.
+"""What callers do to a simulated cluster: one function per action, with small numbers as arguments (faults: `sim_trouble.py`).
 
-Both drivers draw from `ACTIONS` (the Hypothesis machine and the seeded one); `POOLS` says what each argument may be. An action
-that makes no sense in a state (to crash what is dead) does nothing, so any list of actions is a run, and runs can be shrunk.
+`POOLS` says what each argument may be. An action that makes no sense in a state (to release what nobody holds) does nothing, so
+any list of actions is a run, and runs can be shrunk.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from ..backends.memory import Fault
-from ..backends.tier import TierFull, TierIo
 from ..core import commands as c
 from ..core import requests as r
 from ..core.calls import Ask, CancelCall, CloseSessionOp, Do, GetGroup, ReadRoute
-from ..core.events import QuarantineLifted, WriterUncertain
-from ..core.ids import HoldKind, MovePolicy, NodeName, Peer, Tier
+from ..core.ids import HoldKind, MovePolicy, NodeName, Peer
 from ..core.reports import Condition
+from .sim_member import Member
 from .sim_model import CLIENTS, ENGINE, GROUPS, LAYOUT, SPECS, Kept, Run
-from .sim_shape import DIRECTORY, STORE, STORMS
-from .sim_world import Member
+from .sim_shape import STORE, STORMS
 
 POOLS: dict[str, range] = {
     "client": range(len(CLIENTS)),
@@ -60,7 +57,7 @@ def _goal(run: Run, goal: int) -> NodeName:
     return names[goal % len(names)]
 
 
-def _node(run: Run, node: int) -> Member | None:
+def process_of(run: Run, node: int) -> Member | None:
     """The process of a node, or its twin's."""
     names = [f"node/{name}" for name in run.world.shape.names]
     return run.world.members.get((*names, TWIN)[node % (len(names) + 1)])
@@ -198,7 +195,7 @@ def close_session(run: Run, client: int, which: int) -> None:
 
 def guard(run: Run, node: int, which: int) -> None:
     """The engine wants to touch bytes itself."""
-    member = _node(run, node)
+    member = process_of(run, node)
     if member is not None:
         copies = [one for one, copy in member.machine.state.copies.items() if copy.condition is Condition.VERIFIED]
         if copies:
@@ -212,7 +209,7 @@ def let(run: Run, which: int) -> None:
         run.let_go(guards[which % len(guards)])
 
 
-# ---- time and trouble --------------------------------------------------------------------------------------------
+# ---- time --------------------------------------------------------------------------------------------------------
 
 
 def advance(run: Run, ms: int) -> None:
@@ -223,138 +220,6 @@ def wait(run: Run, pause: int) -> None:
     run.world.advance(pause)
 
 
-def storm(run: Run, storm: int, length: int) -> None:
-    """The wire is worse (or better) for a while."""
-    run.world.wire.set_all_faults(STORMS[storm])
-    run.world.after(LENGTHS[length], lambda: run.world.wire.set_all_faults(run.world.shape.wire))
-
-
-def crash_node(run: Run, node: int, length: int) -> None:
-    member = _node(run, node)
-    if member is None:
-        return
-    run.world.crash_node(member.address)
-
-    def start() -> None:
-        if member.address not in run.world.members and not member.address.endswith("x"):
-            run.world.start_node(member.machine.config.name)
-
-    run.world.after(LENGTHS[length], start)
-
-
-def twin(run: Run, kind: int, length: int) -> None:
-    """A second process calls itself n1."""
-    if kind == 0 and TWIN not in run.world.members:
-        run.world.start_node("n1", TWIN)
-        run.world.after(LENGTHS[length], lambda: run.world.crash_node(TWIN) if TWIN in run.world.members else None)
-
-
-def _pause(run: Run, member: Member, length: int) -> None:
-    member.paused = True
-    run.world.after(LENGTHS[length], lambda: run.world.resume(member) if member.paused else None)
-
-
-def pause_node(run: Run, node: int, length: int) -> None:
-    member = _node(run, node)
-    if member is not None:
-        _pause(run, member, length)
-
-
-def pause_other(run: Run, kind: int, length: int) -> None:
-    """The directory (which loses no input by it) or a client."""
-    member = run.world.members.get((DIRECTORY, *CLIENTS, DIRECTORY)[kind])
-    if member is not None:
-        _pause(run, member, length)
-
-
-def _cut(run: Run, one: str, other: str, length: int) -> None:
-    run.world.wire.cut(one, other)
-    run.world.after(LENGTHS[length], lambda: run.world.wire.heal(one, other))
-
-
-def cut(run: Run, node: int, kind: int, peer: int, length: int) -> None:
-    """A node from the directory, from another node, from a client."""
-    names = [f"node/{name}" for name in run.world.shape.names]
-    others = (DIRECTORY, names[peer % len(names)], *CLIENTS)
-    _cut(run, names[node % len(names)], others[kind], length)
-
-
-def cut_client(run: Run, client: int, length: int) -> None:
-    _cut(run, CLIENTS[client], DIRECTORY, length)
-
-
-def crash_directory(run: Run, length: int, which: int) -> None:
-    """Now and then the first commit after its return fails, so that it is down again at once."""
-    if run.world.directory is None:
-        return
-    run.world.crash_directory()
-
-    def start() -> None:
-        if which < 2 and run.world.directory is None:
-            run.world.store.inject((Fault.UNKNOWN_DONE, Fault.UNKNOWN_LOST)[which])
-        run.world.revive_directory()
-
-    run.world.after(LENGTHS[length], start)
-
-
-def commit_fault(run: Run, kind: int) -> None:
-    """Refused once (tried again), refused for good, or nobody can tell."""
-    faults = ((Fault.REFUSED,), (Fault.REFUSED,) * 3, (Fault.UNKNOWN_DONE,), (Fault.UNKNOWN_LOST,))[kind]
-    if run.world.directory is not None:
-        run.world.store.inject(*faults)
-
-
-def client_dies(run: Run, client: int, length: int) -> None:
-    """With all that it holds. Another life comes later; that of `client/b` resumes its session, and knows its holds."""
-    name = CLIENTS[client]
-    if name in run.world.members:
-        run.world.crash_client(name)
-        run.asked = {number: asked for number, asked in run.asked.items() if asked.client != name}
-        if client == 0:
-            run.kept[name].clear()
-        run.moves[name].clear()
-        run.seen[name] = (0, 0)
-        run.world.after(LENGTHS[length], lambda: None if name in run.world.members else run.world.start_client(name))
-
-
-def tier_fails(run: Run, node: int, tier: int, kind: int, which: int) -> None:
-    """The next operations of one kind fail; they have done nothing."""
-    member = _node(run, node)
-    if member is not None:
-        target = (member.tiers[Tier.DRAM], member.tiers[Tier.SSD], run.world.remote)[tier]
-        operation = ("write", "verify", "load", "release")[kind]
-        target.fail(operation, TierFull("full") if kind == 0 and which % 2 else TierIo("no"), times=1 + which % 3)
-
-
-def damage(run: Run, node: int, tier: int, which: int, flag: int) -> None:
-    """Bytes are corrupted, or the medium has lost them."""
-    member = _node(run, node)
-    if member is None:
-        return
-    target = (member.tiers[Tier.DRAM], member.tiers[Tier.SSD], run.world.remote)[tier]
-    copies = target.copies()
-    if copies:
-        copy = copies[which % len(copies)]
-        run.world.damaged[copy] = None
-        if flag:
-            target.corrupt(copy)
-        else:
-            target.lose(copy)
-
-
-def uncertain(run: Run, node: int, which: int) -> None:
-    """A late writer can't be ruled out; later it can."""
-    member = _node(run, node)
-    if member is None:
-        return
-    quarantined = list(member.machine.state.quarantine)
-    copies = list(member.machine.state.copies)
-    if quarantined and which % 2:
-        run.world.step(member, QuarantineLifted(quarantined[which % len(quarantined)]))
-    elif copies:
-        run.world.step(member, WriterUncertain(copies[which % len(copies)]))
-
-
 Action = Callable[..., None]
 
 CALLS: dict[Action, int] = {
@@ -363,14 +228,6 @@ CALLS: dict[Action, int] = {
     close_session: 1, guard: 3, let: 3, advance: 40, wait: 5,
 }  # fmt: skip
 """How often the seeded driver does what callers do."""
-
-FAULTS: dict[Action, int] = {
-    storm: 1, crash_node: 2, twin: 2, pause_node: 1, pause_other: 1, cut: 2, cut_client: 1, crash_directory: 1, commit_fault: 1,
-    client_dies: 1, tier_fails: 2, damage: 1, uncertain: 1,
-}  # fmt: skip
-"""How often something goes wrong, where it goes wrong as often as usual."""
-
-ACTIONS: dict[str, Action] = {action.__name__: action for action in (*CALLS, *FAULTS)}
 
 
 def arguments(action: Action) -> dict[str, range]:

@@ -8,16 +8,21 @@ from typing import Any
 from ..backends.bytework import TierSet, copies_of
 from ..core.effects import Transfer
 from ..core.events import Completion
+from .sim_faults import Counts
 from .sim_shape import Chance
+
+SLOW_MS = 100
+"""From here on work counts as slow."""
 
 
 class SlowByteWork:
     """Byte work of one process: done some time after it was asked for; work about one copy in the order of its asking."""
 
-    def __init__(self, tiers: TierSet, chance: Chance, most_ms: int, now: Callable[[], int]) -> None:
+    def __init__(self, tiers: TierSet, chance: Chance, most_ms: int, now: Callable[[], int], counts: Counts) -> None:
         self._set = tiers
+        self._counts = counts
         self._chance = chance
-        self._most_ms = most_ms
+        self.most_ms = most_ms
         self._now = now
         self._waiting: list[tuple[int, int, Transfer]] = []
         self._after: dict[Any, int] = {}
@@ -25,7 +30,9 @@ class SlowByteWork:
 
     def submit(self, work: Transfer) -> None:
         copies = copies_of(work)
-        at = self._now() + self._chance.below(self._most_ms + 1)
+        at = self._now() + self._chance.below(self.most_ms + 1)
+        if at - self._now() >= SLOW_MS:
+            self._counts.note("byte work slow")
         at = max([at, *(self._after.get(copy, 0) for copy in copies)])
         for copy in copies:
             self._after[copy] = at

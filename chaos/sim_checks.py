@@ -14,7 +14,8 @@ from ..core.rows import is_readable
 from ..core.state import Copy, DirectoryState, Group
 
 if TYPE_CHECKING:
-    from .sim_world import Member, World
+    from .sim_member import Member
+    from .sim_world import World
 
 GOING = (State.EVICTING, State.EVICTED)
 

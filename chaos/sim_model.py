@@ -21,6 +21,7 @@ from ..core.reports import Condition
 from ..core.state import DirectoryState
 from .sim_checks import broken
 from .sim_shape import Shape
+from .sim_trace import Trace
 from .sim_world import World
 
 BLOCK = 16
@@ -95,7 +96,7 @@ class Guarded:
 class Run:
     """One cluster, its callers, and what they were told."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, trace_tail: int | None = 400) -> None:
         self.calls = 0
         self.versions = 0
         self.asked: dict[int, Asked] = {}
@@ -118,10 +119,16 @@ class Run:
         self.followed: DirectoryState | None = None
         self.directory: Any = None
         self.revision = -1
-        self.world = World(shape, self.on_reply)
+        self.faults: dict[str, int] = {}
+        """What had gone wrong, and how often, when faults stopped."""
+        self.world = World(shape, self.on_reply, Trace((spec.group for spec in SPECS), trace_tail))
         self.world.on_message[ENGINE] = self.on_guard
         self.engine = self.world.wire.port(ENGINE)
         self.world.checks += [self.follow, self.guarded_bytes_stay]
+
+    def start(self) -> None:
+        """Everybody comes to life."""
+        self.world.start()
         for client in CLIENTS:
             self.world.start_client(client)
 
@@ -275,7 +282,7 @@ class Run:
             if copy is None or guard is None or guard.copy != message.copy or copy.condition is not Condition.VERIFIED:
                 continue
             tier = member.tiers[message.tier]
-            data = {key: kept for key, kept in tier._bytes.items() if key[0] == message.copy}
+            data = tier.bytes_of(message.copy)
             key = (member.address, member.machine.boot, message.guard)
             self.guards[key] = Guarded(member.address, member.machine.boot, message, data)
 
@@ -327,6 +334,6 @@ class Run:
                 continue
             tier = member.tiers[guarded.number.tier]
             for where, kept in guarded.data.items():
-                if tier._bytes.get(where) != kept and where[0] not in self.world.damaged:
+                if tier.byte_at(where) != kept and where[0] not in self.world.damaged:
                     raise broken("USE-1", f"{guarded.number.copy} changed under guard {guarded.number.guard}")
 

@@ -56,6 +56,8 @@ class Shape:
     work_ms: int = 3
     """Byte work takes up to so long."""
     inventory_ms: int = 2_000
+    drift: bool = False
+    """Clocks go up to a tenth faster or slower than each other."""
     wire: Faults = PERFECT
     through_codec: bool = False
     eviction: str = "lru"

@@ -8,21 +8,15 @@ directory against what the nodes really have (`sim_checks`).
 
 from __future__ import annotations
 
-import zlib
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from attrs import define, field
-
 from ..backends.bytework import TierSet
-from ..backends.memory import MemoryStore
-from ..backends.memory_tier import MemoryTier
 from ..core.calls import Call
 from ..core.client import Client
 from ..core.client_state import audit
 from ..core.directory import Directory
-from ..core.driver import Driver, TermEnded
+from ..core.driver import TermEnded
 from ..core.effects import META
 from ..core.errors import InvariantViolation
 from ..core.events import Tick
@@ -30,47 +24,18 @@ from ..core.ids import Tier
 from ..core.invariants import check_all, check_progress
 from ..core.node import Node
 from ..core.node_invariants import check_node, links_never_fall
-from ..core.orders import HeartbeatSeen
 from ..core.records import evolve
-from ..core.reports import Heartbeat
 from ..core.state import RECORD_TYPES, DirectoryState
-from ..transport.inproc import Faults, InprocWire, Port
-from .sim_bytework import SlowByteWork
+from ..transport.inproc import Faults, InprocWire
+from .record import Recorder
+from .sim_bytework import SLOW_MS, SlowByteWork
 from .sim_checks import answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more
-from .sim_shape import (
-    DIRECTORY,
-    STORE,
-    Chance,
-    Shape,
-    client_config,
-    directory_config,
-    node_config,
-)
+from .sim_faults import Clock, Counts, ProcessDied, SimStore, SimTier
+from .sim_member import Member, new_member
+from .sim_shape import DIRECTORY, STORE, Chance, Shape, client_config, directory_config, node_config
+from .sim_trace import Trace
 
 FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
-NOISE = (Tick, Heartbeat, HeartbeatSeen)
-"""What a story leaves out."""
-
-
-@define
-class Member:
-    """One process: a machine, its driver, its place at the wire, its clock."""
-
-    address: str
-    machine: Any
-    driver: Driver
-    port: Port
-    offset: int
-    work: SlowByteWork | None = None
-    tiers: dict[Tier, MemoryTier] = field(factory=dict)
-    paused: bool = False
-    inbox: list[Any] = field(factory=list)
-    flush_at: int | None = None
-
-    @property
-    def alarm_at(self) -> int | None:
-        """Virtual time of the Tick that the machine wants."""
-        return None if self.driver.alarm is None else self.driver.alarm - self.offset
 
 
 class World:
@@ -79,23 +44,25 @@ class World:
 
     STEPS_MAX = 3_000
 
-    def __init__(self, shape: Shape, on_reply: Callable[[str, Any, Any], None]) -> None:
+    def __init__(self, shape: Shape, on_reply: Callable[[str, Any, Any], None], trace: Trace) -> None:
         self.shape = shape
+        self.trace = trace
+        self.counts = Counts()
+        self.recorder = Recorder()
         self.now = 0
         self.steps = 0
-        self.mark = 0
-        """A running checksum of who was told what when (DET-1)."""
         self.chance = Chance(shape.seed)
         self.config = directory_config(shape)
         self.wire = InprocWire(seed=shape.seed, faults=shape.wire, through_codec=shape.through_codec)
-        self.store = MemoryStore(RECORD_TYPES, store_id="model")
+        self.store = SimStore(RECORD_TYPES, store_id="model")
+        self.store.counts = self.counts
+        self.commit_ms = shape.commit_ms
         self.members: dict[str, Member] = {}
         self.boots: dict[str, int] = {}
-        self.disks: dict[str, MemoryTier] = {}
-        self.remote = MemoryTier(durable=True)
+        self.disks: dict[str, SimTier] = {}
+        self.remote = SimTier(self.counts, durable=True)
         self.damaged: dict[Any, None] = {}
         """Copies whose bytes were damaged or lost on purpose."""
-        self.story: deque[tuple[int, str, Any]] = deque(maxlen=2_000)
         self.checks: list[Callable[[], None]] = []
         self.on_reply = on_reply
         self.on_message: dict[str, Callable[[Any], None]] = {}
@@ -104,8 +71,11 @@ class World:
         self.durable: DirectoryState | None = None
         self.attempted: DirectoryState | None = None
         """What a commit of unknown outcome would have made durable."""
+
+    def start(self) -> None:
+        """All that the shape names comes to life."""
         self.start_directory()
-        for name in shape.names:
+        for name in self.shape.names:
             self.start_node(name)
 
     # ---- the directory -------------------------------------------------------------------------------------------
@@ -121,12 +91,11 @@ class World:
         state = Directory.load(tables) if tables.get(META) else Directory.blank(self.store.identity.store_id)
         self._compare_with_durable(state)
         directory = Directory(self.config, state)
-        port = self.wire.port(DIRECTORY)
-        member = Member(DIRECTORY, directory, Driver(directory, store=self.store, wire=port), port, self.chance.below(100_000))
-        self.members[DIRECTORY] = member
-        member.driver.hold(directory.start(self.now + member.offset, self.store.term))
+        process = new_member(DIRECTORY, directory, self.wire.port(DIRECTORY), self._clock(), store=self.store)
+        self.members[DIRECTORY] = process
+        process.driver.hold(directory.start(process.clock.at(self.now), self.store.term))
         self.store.fence(directory.state.meta.term)
-        self._flush(member)
+        self._flush(process)
 
     def _compare_with_durable(self, state: DirectoryState) -> None:
         """DUR-1: what the store gives back is what was committed last; or, after an unknown outcome, that commit as well."""
@@ -146,6 +115,11 @@ class World:
         if self.directory is None:
             self.start_directory()
 
+    def _clock(self) -> Clock:
+        """Of a process that starts now: no two show the same, nor go alike where clocks drift."""
+        local, drift = self.chance.below(100_000), self.chance.below(201) - 100
+        return Clock(local, self.now, 1_000 + (drift if self.shape.drift else 0))
+
     def crash_directory(self) -> None:
         self.wire.remove(DIRECTORY)
         del self.members[DIRECTORY]
@@ -158,19 +132,23 @@ class World:
 
     def _flush(self, member: Member) -> None:
         member.flush_at = None
-        if member.address != DIRECTORY:
-            member.driver.flush()
-            return
-        state: DirectoryState = member.machine.state
+        dead = False
         try:
             member.driver.flush()
         except TermEnded:
-            self.attempted = state
+            self.counts.note("terms ended by a commit")
+            self.attempted = member.machine.state
             self.crash_directory()
             self.after(1 + self.chance.below(200), self.revive_directory)
             return
-        self.durable = state.copy()
-        check_all(state, self.config)
+        except ProcessDied:
+            dead = True
+        if member.address == DIRECTORY:
+            self.durable = member.machine.state.copy()
+            check_all(member.machine.state, self.config)
+        if dead:
+            self.counts.note("deaths between two outputs")
+            member.death()
 
     # ---- nodes ---------------------------------------------------------------------------------------------------
 
@@ -180,17 +158,17 @@ class World:
         boot = self.boots[name] = self.boots.get(name, 0) + 1
         config = node_config(self.shape, name, address)
         node = Node(config, f"{name}-{boot}")
-        disk = self.disks.setdefault(address, MemoryTier(durable=True))
+        disk = self.disks.setdefault(address, SimTier(self.counts, durable=True))
         disk.crash()
-        tiers = {Tier.DRAM: MemoryTier(), Tier.SSD: disk}
-        stores = {STORE: self.remote} if self.shape.with_store else {}
-        work = SlowByteWork(TierSet(tiers, stores), Chance(self.chance.below(1 << 30)), self.shape.work_ms, lambda: self.now)
-        port = self.wire.port(address)
-        member = Member(address, node, Driver(node, wire=port, bytework=work), port, self.chance.below(100_000), work, tiers)
-        self.members[address] = member
+        tiers = {Tier.DRAM: SimTier(self.counts), Tier.SSD: disk}
+        places = TierSet(tiers, {STORE: self.remote} if self.shape.with_store else {})
+        luck = Chance(self.chance.below(1 << 30))
+        work = SlowByteWork(places, luck, self.shape.work_ms, lambda: self.now, self.counts)
+        process = new_member(address, node, self.wire.port(address), self._clock(), work=work, tiers=tiers)
+        self.members[address] = process
         for found in disk.scan().found:
-            self.step(member, found.event(Tier.SSD))
-        self.step(member, Tick())
+            self.step(process, found.event(Tier.SSD))
+        self.step(process, Tick())
 
     def crash_node(self, address: str) -> None:
         member = self.members.pop(address)
@@ -209,9 +187,9 @@ class World:
     def start_client(self, client: str) -> None:
         life = self.boots[client] = self.boots.get(client, 0) + 1
         machine = Client(client_config(self.shape, client, life))
-        port = self.wire.port(client)
-        driver = Driver(machine, wire=port, replies=_Replies(client, self))
-        self.members[client] = Member(client, machine, driver, port, self.chance.below(100_000))
+        process = new_member(client, machine, self.wire.port(client), self._clock(), replies=_Replies(client, self))
+        self.members[client] = process
+        self.recorder.watch(client, process.driver)
 
     def crash_client(self, client: str) -> None:
         self.wire.remove(client)
@@ -223,24 +201,25 @@ class World:
     # ---- stepping ------------------------------------------------------------------------------------------------
 
     def step(self, member: Member, event: Any) -> None:
-        if member.paused:
+        if self.members.get(member.address) is not member:
+            return  # it has died since
+        if member.paused_at is not None:
             member.inbox.append(event)
             return
         self.steps += 1
-        if type(event) not in NOISE:
-            self.story.append((self.now, member.address, event))
-        self.mark = zlib.crc32(f"{self.now} {member.address} {type(event).__name__}".encode(), self.mark)
         machine = member.machine
         before: Any = None if isinstance(machine, Client) else machine.state.copy()
-        member.driver.handle(event, self.now + member.offset)
+        self.trace.event(self.now, member.address, event, member.driver.handle(event, member.clock.at(self.now)))
         if isinstance(machine, Directory):
             self._check_directory(before, machine.state)
-            if self.shape.commit_ms and member.flush_at is None and member.driver.holding:
-                member.flush_at = self.now + self.chance.below(self.shape.commit_ms + 1)
+            if self.commit_ms and member.flush_at is None and member.driver.holding:
+                member.flush_at = self.now + self.chance.below(self.commit_ms + 1)
+                if member.flush_at - self.now >= SLOW_MS:
+                    self.counts.note("commits slow")
             if member.flush_at is None:
                 self._flush(member)
         else:
-            member.driver.flush()
+            self._flush(member)
             if isinstance(machine, Node):
                 check_node(machine.state, machine.config)
                 links_never_fall(before, machine.state)
@@ -255,17 +234,28 @@ class World:
 
     def _check_directory(self, before: DirectoryState, after: DirectoryState) -> None:
         check_progress(before, after)
+        for name, was in before.nodes.items():
+            if not was.alive and (now := after.nodes.get(name)) is not None and now.alive and now.boot == was.boot:
+                self.counts.note("lapses and returns in one boot")
         decisions_have_reasons(self, before, after)
         if after.halted:
             raise InvariantViolation("DUR-1", f"the directory has stopped: {after.halted}")
 
     def resume(self, member: Member) -> None:
         """What came meanwhile is read first, in order; then the clock."""
-        member.paused = False
+        if member.paused_at is None or self.members.get(member.address) is not member:
+            return
+        if self.now - member.paused_at > self.config.node_lease_ms:
+            self.counts.note("pauses longer than a lease")
+        member.paused_at = None
         waiting, member.inbox = member.inbox, []
         for event in waiting:
-            if self.members.get(member.address) is member:
-                self.step(member, event)
+            self.step(member, event)
+
+    def pause(self, member: Member) -> None:
+        """It stops where it is; messages for it wait."""
+        self.counts.note("pauses")
+        member.paused_at = self.now
 
     def after(self, ms: int, what: Callable[[], None]) -> None:
         """Plan something: faults end by themselves."""
@@ -284,7 +274,7 @@ class World:
             elif delivery.target in self.members:
                 self.step(self.members[delivery.target], delivery.message)
         for member in list(self.members.values()):
-            if self.members.get(member.address) is member and not member.paused:
+            if self.members.get(member.address) is member and member.paused_at is None:
                 busy |= self._serve(member)
         return busy
 
@@ -297,6 +287,8 @@ class World:
         for unreachable in member.port.unreachable():
             if member.address != DIRECTORY:
                 self.step(member, unreachable)
+        if self.members.get(member.address) is not member:
+            return True
         if member.flush_at is not None and member.flush_at <= self.now:
             busy = True
             self._flush(member)
@@ -312,7 +304,7 @@ class World:
         for at, _, _ in self.plans:
             yield at
         for member in self.members.values():
-            if not member.paused:
+            if member.paused_at is None:
                 for wanted in (member.alarm_at, member.flush_at, None if member.work is None else member.work.next_ms):
                     if wanted is not None:
                         yield wanted
@@ -348,13 +340,18 @@ class World:
         self.plans.clear()
         self.wire.set_all_faults(Faults(delay_ms=(0, 2)))
         self.wire.heal_all()
-        tiers = [self.remote, *(tier for member in self.nodes() for tier in member.tiers.values())]
-        for tier in tiers:
-            tier._faults.clear()
-            tier.capacity_bytes = None
+        self.commit_ms = self.shape.commit_ms
+        broken_store = bool(self.store._faults) or self.store.full
+        self.store.repair()
+        self.remote.repair()
         for member in list(self.members.values()):
-            if member.paused:
-                self.resume(member)
+            member.fuse.left = None
+            member.clock.set(self.now, rate=1_000)
+            if member.work is not None:
+                member.work.most_ms = self.shape.work_ms
+            for tier in member.tiers.values():
+                tier.repair()
+            self.resume(member)
         for member in self.nodes():
             if member.address.endswith("x"):
                 self.crash_node(member.address)
@@ -362,7 +359,7 @@ class World:
         for name in self.shape.names:
             if f"node/{name}" not in self.members:
                 self.start_node(name)
-        if self.directory is not None and self.store._faults:
+        if self.directory is not None and broken_store:
             self.crash_directory()
         if self.directory is None:
             self.start_directory()

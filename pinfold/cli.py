@@ -5,7 +5,8 @@
     cli_data    put, get, stat, ls, locate                        cli_holds    pin, unpin, ref, unref
     cli_moves   move, evict, replicate, drain                     cli_look     status, watch, explain
     cli_admin   doctor, config                                    cli_job      demo, replay
-    cli_history check what clients were told
+    cli_history check what clients were told                      cli_check    every order of events in small worlds
+    cli_simulate whole clusters from seeds, under faults
 """
 
 from __future__ import annotations

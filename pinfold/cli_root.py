@@ -27,6 +27,7 @@ MODULES: Final = {
     "cli_job": ("demo", "replay"),
     "cli_history": ("history",),
     "cli_check": ("check",),
+    "cli_simulate": ("simulate",),
 }
 """Each module has COMMANDS, its click commands in this order. A module is imported when one of its commands is wanted."""
 

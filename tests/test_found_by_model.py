@@ -1,4 +1,4 @@
-"""What the cluster model has found, each as the shortest story that shows it (tests/model_based/random_cluster.py)."""
+"""What the cluster model has found, each as the shortest story that shows it (`pinfold simulate`, chaos/simulator.py)."""
 
 import pytest
 

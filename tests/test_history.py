@@ -49,6 +49,13 @@ def judged(*ops: Op, **header: Any) -> Verdict:
     return check(History([evolve(op, line=at) for at, op in enumerate(ops, 2)], **header))
 
 
+def test_another_sessions_hold_is_unknown_to_a_release() -> None:
+    denied = release((3, 4), 12, GONE, outcome="refused", reason="UnknownHold", effect=False)
+    took = pin((1, 2), 12, 7, hold=GONE)
+    assert judged(took, denied, complete=True).word == "violated"
+    assert judged(took, evolve(denied, session=4), complete=True).word == "ok"
+
+
 # ---- what is accepted ----------------------------------------------------------------------------------------
 
 

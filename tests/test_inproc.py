@@ -98,6 +98,19 @@ def test_each_link_and_direction_has_its_own_faults_and_its_own_luck() -> None:
     assert run(0) == run(3)
 
 
+def test_a_partition_may_be_one_way() -> None:
+    wire, a = pair()
+    b = wire.port("c")
+    wire.cut("a", "c", one_way=True)
+    a.send("c", stat(1))
+    b.send("a", stat(2))
+    assert tokens(wire) == [2]
+    wire.heal("c", "a")
+    a.send("c", stat(3))
+    assert tokens(wire) == [3]
+    assert (wire.counters.cut, balanced(wire)) == (1, True)
+
+
 def test_a_partition_loses_what_is_sent_and_what_is_on_its_way_until_it_heals() -> None:
     wire, a = pair(faults=Faults(delay_ms=(5, 5)))
     wire.port("c")

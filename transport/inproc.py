@@ -127,6 +127,8 @@ class InprocWire:
     ) -> None:
         self.now_ms = now_ms
         self.counters = InprocCounters()
+        self.held_back = 0
+        """How many messages were put on their way to be overtaken (`Faults.reorder`)."""
         self._seed = seed
         self._faults = faults
         self._limits = limits
@@ -164,9 +166,11 @@ class InprocWire:
         for link in self._links.values():
             link.faults = faults
 
-    def cut(self, one: str, other: str) -> None:
-        """Nothing passes between the two any more, either way; what is on its way is lost."""
-        self._cuts[one, other] = self._cuts[other, one] = None
+    def cut(self, one: str, other: str, *, one_way: bool = False) -> None:
+        """Nothing passes between the two any more, or nothing from `one` to `other`; what is on its way there is lost."""
+        self._cuts[one, other] = None
+        if not one_way:
+            self._cuts[other, one] = None
 
     def heal(self, one: str, other: str) -> None:
         self._cuts.pop((one, other), None)
@@ -225,6 +229,8 @@ class InprocWire:
         if in_order:
             link = self._links[source, target]
             at_ms = link.latest_ms = max(at_ms, link.latest_ms)
+        else:
+            self.held_back += 1
         self._number += 1
         message = self._cross(source, message)
         heappush(self._heap, (at_ms, self._number, Delivery(at_ms, Peer(source), Peer(target), message)))

@@ -1,16 +1,12 @@
 """A cluster of the real machines over a bad wire, with crashes, against a dictionary (design section 7).
 
-Hypothesis draws what `chaos/sim_actions.py` lists, in any order and with any arguments; after each step the machines' invariants
-and what callers may rely on are checked, and at the end that everything comes to rest with nothing left over (LIVE-1).
-The seeded driver (`random_cluster.py`) plays the same actions, deeper; here are a few of its seeds, and that a seed is a run.
+Hypothesis draws what `chaos/sim_actions.py` and `chaos/sim_trouble.py` list, in any order and with any arguments; after each step
+the machines' invariants and what callers may rely on are checked, and at the end that everything comes to rest with nothing left
+over (LIVE-1). The simulator (`chaos/simulator.py`) plays the same actions from a seed, deeper; here are a few of its seeds.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +15,13 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from pinfold.chaos.sim_actions import ACTIONS, arguments
+from pinfold.chaos.sim_actions import arguments
 from pinfold.chaos.sim_end import finish
 from pinfold.chaos.sim_model import Run
+from pinfold.chaos.sim_run import Step, steps_of
 from pinfold.chaos.sim_shape import shape_of
-from tests.model_based.random_cluster import COMMAND, Failure, Step, digest, play, steps_of, tell
+from pinfold.chaos.sim_trouble import ACTIONS
+from pinfold.chaos.simulator import plan, simulate, story_of
 
 
 class _Cluster(RuleBasedStateMachine):
@@ -35,7 +33,8 @@ class _Cluster(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         self.seed = seed
         self.done: list[Step] = []
-        self.run = self.guarded(lambda: Run(shape_of(seed)))
+        self.run = Run(shape_of(seed))
+        self.guarded(self.run.start)
         for name, args in steps_of(seed, 7):
             self.act(name, args)
 
@@ -44,8 +43,7 @@ class _Cluster(RuleBasedStateMachine):
         try:
             return what()
         except Exception:
-            actions = json.dumps(self.done, separators=(",", ":"))
-            note(f"REPRODUCE: {COMMAND} --seeds {self.seed} --actions '{actions}'")
+            note(f"REPRODUCE: {plan(self.seed, profile='mixed').command(self.done)}")
             raise
 
     def act(self, name: str, args: tuple[int, ...]) -> None:
@@ -79,33 +77,18 @@ TestCluster.settings = settings(
 # ---- the seeded driver -------------------------------------------------------------------------------------------
 
 
+def comes_to_rest(seed: int, steps: int) -> None:
+    outcome = simulate(seed, steps=steps, profile="mixed")
+    if outcome.code:
+        pytest.fail("\n".join(story_of(outcome)), pytrace=False)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_seed_comes_to_rest(seed: int) -> None:
-    outcome = play(seed, steps_of(seed, 150))
-    if isinstance(outcome, Failure):
-        tell(outcome, story=40)
-        pytest.fail(str(outcome.error), pytrace=False)
+    comes_to_rest(seed, 150)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1_000, 1_400))
 def test_many_seeds_come_to_rest(seed: int) -> None:
-    outcome = play(seed, steps_of(seed, 600))
-    if isinstance(outcome, Failure):
-        tell(outcome, story=0)
-        pytest.fail(str(outcome.error), pytrace=False)
-
-
-def test_a_seed_is_a_run_whatever_the_hash_seed() -> None:
-    """DET-1: who was told what when, and what all know at the end, is the same under another hash seed."""
-    command = [sys.executable, "-m", "tests.model_based.random_cluster", "--seeds", "1-4", "--steps", "120", "--digest"]
-    told = [
-        subprocess.run(
-            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True, timeout=120
-        ).stdout
-        for hash_seed in ("1", "4242")
-    ]
-    assert told[0] == told[1]
-    assert len(told[0].splitlines()) == 4
-    mine = [play(seed, steps_of(seed, 120)) for seed in (1, 2)]
-    assert [f"{seed} {digest(run)}" for seed, run in enumerate(mine, 1) if isinstance(run, Run)] == told[0].splitlines()[:2]
+    comes_to_rest(seed, 600)

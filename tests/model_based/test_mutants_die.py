@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from pinfold.chaos import sim_actions as do
+from pinfold.chaos import sim_trouble as go
 from pinfold.chaos.sim_actions import Action
+from pinfold.chaos.sim_run import Failure, Wheel, play, steps_of, wheel_of
 from pinfold.chaos.sim_shape import STORMS
 from pinfold.core import (
     client_steps,
@@ -37,7 +39,6 @@ from pinfold.core.node_state import Stage
 from pinfold.core.records import evolve
 from pinfold.core.table import On, Row
 from pinfold.transport.inproc import Faults
-from tests.model_based.random_cluster import Failure, Wheel, play, steps_of, wheel_of
 
 SEEDS_MAX = 40
 STEPS = 150
@@ -285,14 +286,14 @@ DIETS: dict[Mutant, tuple[Wheel, dict[str, Any]]] = {
     the_gate_for_orders_is_open: (wheel_of(_PUTS | {do.move: 6, do.evict: 2}), {"wire": STORM}),
     absence_counts_in_any_inventory: (wheel_of(_PUTS | {do.move: 6, do.replicate: 6, do.evict: 2}), OFTEN),
     reports_of_old_incarnations_count: (
-        wheel_of(_PUTS | {do.move: 4, do.twin: 3, do.pause_node: 2, do.cut: 2}, length=range(4, 7), kind=range(1)), OFTEN
+        wheel_of(_PUTS | {do.move: 4, go.twin: 3, go.pause_node: 2, go.cut: 2}, length=range(4, 7), kind=range(1)), OFTEN
     ),
-    absence_has_no_end: (wheel_of(_PUTS | {do.wait: 3, do.crash_node: 2}, length=range(7, 8)), {}),
+    absence_has_no_end: (wheel_of(_PUTS | {do.wait: 3, go.crash_node: 2}, length=range(7, 8)), {}),
     a_late_sealed_counts: (
         wheel_of(_PUTS | {do.evict: 1, do.close_session: 2}, timeout=range(1), which=range(1)), {"wire": STORM}
     ),
-    nobody_is_promoted: (wheel_of(_PUTS | {do.replicate: 16, do.crash_node: 2}, length=range(2, 5)), {}),
-    words_leave_before_they_are_durable: (wheel_of(_PUTS | {do.commit_fault: 3}, kind=range(3, 4)), {}),
+    nobody_is_promoted: (wheel_of(_PUTS | {do.replicate: 16, go.crash_node: 2}, length=range(2, 5)), {}),
+    words_leave_before_they_are_durable: (wheel_of(_PUTS | {go.commit_fault: 3}, kind=range(3, 4)), {}),
 }
 """Where a seed's own actions would take long: actions, and changes of the cluster, that lead there."""
 
