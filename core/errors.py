@@ -76,7 +76,6 @@ REFUSALS: Final[dict[str, ReasonInfo]] = {
     "NoSpace": ReasonInfo(True, _A, 1, "no room now; eviction has been started"),
     "UnknownNode": ReasonInfo(True, _N, 6, "no such node or store is registered"),
     "NodeNotReady": ReasonInfo(True, _A, 1, "the node has lapsed, is draining or has not told its inventory yet"),
-    "MustRegister": ReasonInfo(True, _A, 5, "the node's lease has lapsed; register again"),
     "Fenced": ReasonInfo(True, _N, 5, "a later registration, term or number has replaced the sender"),
     "StoreRegressed": ReasonInfo(True, _N, 5, "a node has a copy newer than the directory's store; the store is an old one"),
     # nodes
