@@ -1,25 +1,30 @@
-"""The simulator as a check: whole clusters of the shipped machines, each from one seed."""
+"""The simulator as a check: whole clusters of the shipped machines, each from one seed, and what their clients were told."""
 
 from __future__ import annotations
 
+from pinfold.chaos import history_check
+from pinfold.chaos.sim_model import Run
+from pinfold.chaos.sim_profiles import PROFILES
+from pinfold.chaos.sim_run import Failure, play, steps_of
+from pinfold.chaos.simulator import plan
 from tests.model_based import test_mutants_die as model
 from tests.mutants.deaths import Death, line_of, oracle_of
 from tests.mutants.record import Mutant
 
 DRIVER = "seeds"
-SEEDS = 24
+SEEDS = {"mixed": 12, "diet": 24}
+"""How many of each kind; 2 of each other profile. A diet is the mutant's own: actions that lead to it."""
 STEPS = 150
-DIET = "diet "
-"""A seed whose actions are those of the mutant's own diet."""
+HISTORY = "chaos/history_check.py"
 
 
 def points() -> list[str]:
-    return [f"seed {seed}" for seed in range(SEEDS)] + [f"{DIET}{seed}" for seed in range(SEEDS)]
+    return [f"{profile} {seed}" for profile in [*PROFILES, "diet"] for seed in range(SEEDS.get(profile, 2))]
 
 
 def first(mutant: Mutant) -> list[str]:
     """Where a diet leads to the fault, its seeds go first."""
-    return [f"{DIET}{seed}" for seed in range(SEEDS)] if diet_of(mutant) else []
+    return [f"diet {seed}" for seed in range(SEEDS["diet"])] if diet_of(mutant) else []
 
 
 def diet_of(mutant: Mutant) -> model.Mutant | None:
@@ -30,13 +35,19 @@ def diet_of(mutant: Mutant) -> model.Mutant | None:
 
 
 def run(point: str, mutant: Mutant) -> Death | None:
-    kind, _, number = point.partition(" ")
+    profile, _, number = point.partition(" ")
     seed = int(number)
-    switch = diet_of(mutant) if kind == "diet" else None
-    if kind == "diet" and switch is None:
+    ended: Run | Failure
+    if profile != "diet":
+        ended = plan(seed, profile=profile, steps=STEPS).play()
+    elif (switch := diet_of(mutant)) is not None:
+        wheel, changes = model.DIETS[switch]
+        ended = play(seed, steps_of(seed, STEPS, wheel), **changes)
+    else:
         return None
-    wheel, changes = model.DIETS[switch] if switch is not None else (None, {})
-    outcome = model.play(seed, model.steps_of(seed, STEPS, wheel), **changes)
-    if not isinstance(outcome, model.Failure):
+    if isinstance(ended, Failure):
+        return Death("simulator", DRIVER, point, oracle_of(ended.error), line_of(ended.error))
+    verdict = history_check.check(ended.world.recorder.history(complete=True))
+    if verdict.word != "violated":
         return None
-    return Death("simulator", DRIVER, point, oracle_of(outcome.error), line_of(outcome.error))
+    return Death("simulator", DRIVER, point, HISTORY, " ".join(verdict.lines()[0].split())[:160])
