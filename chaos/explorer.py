@@ -1,8 +1,11 @@
 """Breadth first over a world: every state once, the shortest way to what is wrong, and whether rest can be reached from all.
 
-`explore` knows nothing of directories: it takes anything with `initial`, `successors`, `check` and `why_not_quiescent`. The
-graph of steps that are no faults is kept, so that LIVE-1 can be decided: once faults stop, from every state a quiescent one can
-be reached.
+`explore` knows nothing of directories: it takes anything with `initial`, `successors`, `check`, `why_not_quiescent` and `shown`.
+The graph of steps that are no faults is kept, so that LIVE-1 can be decided: once faults stop, from every state a quiescent one
+can be reached.
+
+Of a state are kept: its key in one dictionary, its number, the number of its parent, and those of the states that follow, in flat
+arrays.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ import time
 from array import array
 from collections.abc import Callable
 from enum import IntEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Protocol
 
 from attrs import define, field
 
 from ..core.errors import InvariantViolation
 
-State = tuple[int, ...]
+Key = Any
+"""A state as the world tells it apart from others: hashable."""
+Shown = tuple[int, ...]
+"""A state as people and tools are shown it."""
 Label = tuple[tuple[Any, ...], Any]
 """`(what happened, what it let out)`."""
 NOTHING: Label = ((), ())
@@ -34,13 +40,15 @@ class Explorable(Protocol):
     @trying.setter
     def trying(self, label: Label) -> None: ...
 
-    def initial(self) -> State: ...
+    def initial(self) -> Key: ...
 
-    def successors(self, state: State) -> list[tuple[State, bool, Label]]: ...
+    def successors(self, state: Key, /) -> list[tuple[Key, bool, Label]]: ...
 
-    def check(self, state: State) -> None: ...
+    def check(self, state: Key, /) -> None: ...
 
-    def why_not_quiescent(self, state: State) -> str: ...
+    def why_not_quiescent(self, state: Key, /) -> str: ...
+
+    def shown(self, state: Key, /) -> Shown: ...
 
 
 class Outcome(IntEnum):
@@ -67,22 +75,25 @@ class Found:
     seconds: float = 0.0
     complete: bool = False
     limit: str = ""
-    path: list[tuple[State, Label]] = field(factory=list)
+    path: list[tuple[Shown, Label]] = field(factory=list)
     """`(state, label of the step that leaves it)`."""
-    end: State = ()
+    end: Shown = ()
     loop: list[Label] = field(factory=list)
     at: int = 0
 
 
 @define
 class _Graph:
-    """What is kept: the states, how each was first reached, and the steps that are no faults."""
+    """What is kept: the states in the order in which they were found, how each was first reached, and the steps that are no
+    faults: those from `n` lead to `targets[starts[n]:starts[n + 1]]`."""
 
-    states: list[State] = field(factory=list)
-    numbers: dict[State, int] = field(factory=dict)
-    parents: array[int] = field(factory=lambda: array("l"))
-    sources: array[int] = field(factory=lambda: array("L"))
-    targets: array[int] = field(factory=lambda: array("L"))
+    numbers: dict[Key, int] = field(factory=dict)
+    parents: array[int] = field(factory=lambda: array("I"))
+    starts: array[int] = field(factory=lambda: array("I"))
+    targets: array[int] = field(factory=lambda: array("I"))
+
+    def state(self, number: int) -> Key:
+        return next(islice(self.numbers, number, None))
 
 
 def explore(
@@ -108,9 +119,8 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
     begun = time.perf_counter()
     try:
         first = world.initial()
-        graph.states.append(first)
         graph.numbers[first] = 0
-        graph.parents.append(-1)
+        graph.parents.append(0)
         _search(world, graph, found, states_max, begun + seconds_max if seconds_max else 0.0, progress)
     except InvariantViolation as error:  # the explorer's verdict: this is the one place whose job it is
         _wrong(world, graph, found, Outcome.SAFETY, str(error), error.invariant)
@@ -118,7 +128,7 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
         if not world.trying[0]:
             raise
         _wrong(world, graph, found, Outcome.SAFETY, f"a machine broke: {type(error).__name__}: {error}", "")
-    found.states = len(graph.states)
+    found.states = len(graph.numbers)
     if found.outcome is Outcome.FINE and found.complete:
         _rest(world, graph, found)
     elif found.outcome is Outcome.FINE:
@@ -130,51 +140,55 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
 def _search(
     world: Explorable, graph: _Graph, found: Found, states_max: int, until: float, progress: Callable[[int, int], None] | None
 ) -> None:
-    states, numbers, parents = graph.states, graph.numbers, graph.parents
-    sources, targets = graph.sources, graph.targets
+    numbers, add_parent, add_start, add_target = graph.numbers, graph.parents.append, graph.starts.append, graph.targets.append
     successors, check = world.successors, world.check
-    at, level_end = 0, 1
-    while at < len(states):
-        if at == level_end:
-            found.depth += 1
-            level_end = len(states)
-            if progress is not None:
-                progress(len(states), found.depth)
-        if len(states) > states_max or (until and not at & 255 and time.perf_counter() > until):
-            found.limit = f"{states_max} states" if len(states) > states_max else "time"
-            return
-        found.at = at
-        way_on = False
-        for after, fault, label in successors(states[at]):
-            found.transitions += 1
-            number = numbers.get(after)
-            if number is None:
-                number = numbers[after] = len(states)
-                states.append(after)
-                parents.append(at)
-                world.trying = label
-                check(after)
-            if not fault and number != at:
-                way_on = True
-                sources.append(at)
-                targets.append(number)
-        world.trying = NOTHING
-        if not way_on:
-            why = world.why_not_quiescent(states[at])
-            if why:
-                found.outcome, found.what, found.invariant = Outcome.DEADLOCK, f"nothing can happen any more: {why}", "LIVE-1"
-                _trace(world, graph, found, at)
+    level: list[Key] = list(numbers)
+    at = 0
+    while level:
+        onward: list[Key] = []
+        for state in level:
+            if len(numbers) > states_max or (until and not at & 255 and time.perf_counter() > until):
+                found.limit = f"{states_max} states" if len(numbers) > states_max else "time"
                 return
-        at += 1
+            found.at = at
+            add_start(len(graph.targets))
+            way_on = False
+            next_steps = successors(state)
+            found.transitions += len(next_steps)
+            for after, fault, label in next_steps:
+                number = numbers.get(after)
+                if number is None:
+                    number = numbers[after] = len(numbers)
+                    onward.append(after)
+                    add_parent(at)
+                    world.trying = label
+                    check(after)
+                if not fault and number != at:
+                    way_on = True
+                    add_target(number)
+            world.trying = NOTHING
+            if not way_on:
+                why = world.why_not_quiescent(state)
+                if why:
+                    found.outcome, found.what, found.invariant = Outcome.DEADLOCK, f"nothing can happen any more: {why}", "LIVE-1"
+                    _trace(world, graph, found, at)
+                    return
+            at += 1
+        level = onward
+        if level:
+            found.depth += 1
+            if progress is not None:
+                progress(len(numbers), found.depth)
+    add_start(len(graph.targets))
     found.complete = True
 
 
 def _wrong(world: Explorable, graph: _Graph, found: Found, outcome: Outcome, what: str, invariant: str) -> None:
     found.outcome, found.what, found.invariant = outcome, what, invariant
     label = world.trying
-    if graph.states:
+    if graph.numbers:
         _trace(world, graph, found, found.at)
-        found.path.append((graph.states[found.at], label))
+        found.path.append((world.shown(graph.state(found.at)), label))
     else:
         found.path = [((), label)]
     found.end = ()
@@ -183,15 +197,15 @@ def _wrong(world: Explorable, graph: _Graph, found: Found, outcome: Outcome, wha
 def _trace(world: Explorable, graph: _Graph, found: Found, at: int) -> None:
     """The shortest way to a state, with the labels found again."""
     way = [at]
-    while graph.parents[way[-1]] >= 0:
+    while way[-1]:
         way.append(graph.parents[way[-1]])
     way.reverse()
-    states = [graph.states[number] for number in way]
-    found.path = [(one, _label(world, one, other)) for one, other in pairwise(states)]
-    found.end = graph.states[at]
+    states = [graph.state(number) for number in way]
+    found.path = [(world.shown(one), _label(world, one, other)) for one, other in pairwise(states)]
+    found.end = world.shown(states[-1])
 
 
-def _label(world: Explorable, one: State, other: State) -> Label:
+def _label(world: Explorable, one: Key, other: Key) -> Label:
     return next(label for after, _, label in world.successors(one) if after == other)
 
 
@@ -199,43 +213,40 @@ def _label(world: Explorable, one: State, other: State) -> Label:
 
 
 def _rest(world: Explorable, graph: _Graph, found: Found) -> None:
-    """Backward from the quiescent states; what is left can never come to rest."""
-    count = len(graph.states)
-    reaches = bytearray(count)
-    work = [number for number, state in enumerate(graph.states) if not world.why_not_quiescent(state)]
-    found.quiescent = len(work)
-    for number in work:
-        reaches[number] = 1
-    starts, sources = _backward(graph, count)
-    while work:
-        number = work.pop()
-        for index in range(starts[number], starts[number + 1]):
-            source = sources[index]
-            if not reaches[source]:
-                reaches[source] = 1
-                work.append(source)
+    """Which states can come to rest: those at rest, and those from which a step leads to such a one. What is left never can."""
+    reaches = bytearray(len(graph.numbers))
+    why_not = world.why_not_quiescent
+    for number, state in enumerate(graph.numbers):
+        if not why_not(state):
+            reaches[number] = 1
+    found.quiescent = sum(reaches)
+    _sweep(graph, reaches)
     trapped = reaches.find(0)
     if trapped < 0:
         return
     found.outcome, found.invariant = Outcome.LIVENESS, "LIVE-1"
-    found.what = f"rest can't be reached any more: {world.why_not_quiescent(graph.states[trapped])}"
+    found.what = f"rest can't be reached any more: {why_not(graph.state(trapped))}"
     _trace(world, graph, found, trapped)
     _lasso(world, graph, found, trapped)
 
 
-def _backward(graph: _Graph, count: int) -> tuple[array[int], array[int]]:
-    """The edges by target: those into `n` are `sources[starts[n]:starts[n + 1]]`."""
-    starts = array("L", bytes(array("L").itemsize * (count + 1)))
-    for target in graph.targets:
-        starts[target + 1] += 1
-    for number in range(count):
-        starts[number + 1] += starts[number]
-    fill = array("L", starts)
-    sources = array("L", bytes(array("L").itemsize * len(graph.targets)))
-    for source, target in zip(graph.sources, graph.targets, strict=True):
-        sources[fill[target]] = source
-        fill[target] += 1
-    return starts, sources
+def _sweep(graph: _Graph, reaches: bytearray) -> None:
+    """Again and again over the states that are left, the last found first, until no more are reached: most steps lead to states
+    that were found later, so that few rounds do."""
+    starts, targets = graph.starts, graph.targets
+    left = array("I", [number for number in range(len(reaches) - 1, -1, -1) if not reaches[number]])
+    while True:
+        still = array("I")
+        for number in left:
+            for index in range(starts[number], starts[number + 1]):
+                if reaches[targets[index]]:
+                    reaches[number] = 1
+                    break
+            else:
+                still.append(number)
+        if len(still) in (0, len(left)):
+            return
+        left = still
 
 
 def _lasso(world: Explorable, graph: _Graph, found: Found, at: int) -> None:
@@ -244,7 +255,7 @@ def _lasso(world: Explorable, graph: _Graph, found: Found, at: int) -> None:
     seen: dict[int, int] = {}
     while at not in seen:
         seen[at] = len(way)
-        onward = [(after, label) for after, fault, label in world.successors(graph.states[at]) if not fault]
+        onward = [(after, label) for after, fault, label in world.successors(graph.state(at)) if not fault]
         step = next((one for one in onward if graph.numbers[one[0]] != at), None)
         if step is None:
             return

@@ -9,6 +9,7 @@ from . import actor, directory_site, hearing, node_site
 from .actor import ActorSite
 from .cast import Cast, Out
 from .directory_site import NOBODY, DirectorySite
+from .fields import CLIENT_BITS, DIRECTORY_BITS, NODE_BITS, STORE_BITS
 from .memory import Cells
 from .node_site import NodeSite
 from .pool import Pool, digest_of
@@ -37,10 +38,10 @@ class Parties:
         places = [*cast.nodes, *cast.stores]
         self.scripts = [parse_script(file.name, lines, cast.groups, places) for _, lines in file.clients]
         self.sessions: list[SessionId] = []
-        self.directories: Pool[DirectorySite] = Pool()
-        self.stores: Pool[Cells] = Pool()
-        self.nodes: Pool[NodeSite] = Pool()
-        self.actors: Pool[ActorSite] = Pool()
+        self.directories: Pool[DirectorySite] = Pool(DIRECTORY_BITS)
+        self.stores: Pool[Cells] = Pool(STORE_BITS)
+        self.nodes: Pool[NodeSite] = Pool(NODE_BITS)
+        self.actors: Pool[ActorSite] = Pool(CLIENT_BITS)
         self.budgets: Pool[tuple[int, ...]] = Pool()
         self.trying: Label = ((), ((), ()))
         self.nobody = self.put_directory(NOBODY)

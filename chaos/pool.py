@@ -13,6 +13,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
+from ..core.errors import WorldError
+
 T = TypeVar("T")
 
 
@@ -21,10 +23,15 @@ def digest_of(key: object) -> bytes:
     return blake2b(repr(key).encode(), digest_size=16).digest()
 
 
-class Pool(Generic[T]):
-    """Values in the order in which they were found."""
+class PoolFull(WorldError):
+    """Raised when a world has more different values of one kind than a packed state can tell apart."""
 
-    def __init__(self) -> None:
+
+class Pool(Generic[T]):
+    """Values in the order in which they were found, at most `2**bits` of them."""
+
+    def __init__(self, bits: int = 32) -> None:
+        self.bits = bits
         self.items: list[T] = []
         self._numbers: dict[bytes, int] = {}
 
@@ -39,6 +46,8 @@ class Pool(Generic[T]):
         """The number of the value with this digest; `item` becomes it if there is none yet."""
         number = self._numbers.setdefault(digest, len(self.items))
         if number == len(self.items):
+            if number >> self.bits:
+                raise PoolFull(f"a world has more than {number:,} {type(item).__name__}s: its states can't tell them apart")
             self.items.append(item)
         return number
 

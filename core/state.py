@@ -8,9 +8,10 @@ statistics: what a restart may forget, rule 10).
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
-from attrs import define, field, fields
+from attrs import Attribute, define, field, fields
 
 from . import effects
 from .answers import Answered
@@ -286,20 +287,18 @@ class DirectoryState:
 
     def copy(self) -> DirectoryState:
         """A state of its own: records are shared, tables are not."""
-        return DirectoryState(**{name: _copied(getattr(self, name)) for name in _TABLES})
+        values = list(_READ(self))
+        for at in _FLAT:
+            values[at] = values[at].copy()
+        for at in _NESTED:
+            values[at] = {key: inner.copy() for key, inner in values[at].items()}
+        return DirectoryState(*values)
 
 
-_TABLES: Final = tuple(one.name for one in fields(DirectoryState))
-
-
-def _copied(value: Any) -> Any:
-    if type(value) is not dict:
-        return value
-    for inner in value.values():
-        if type(inner) is dict:
-            return {key: dict(item) for key, item in value.items()}
-        break
-    return dict(value)
+_FIELDS: Final[tuple[Attribute[Any], ...]] = fields(DirectoryState)
+_READ: Final = attrgetter(*[one.name for one in _FIELDS])
+_NESTED: Final = tuple(at for at, one in enumerate(_FIELDS) if str(one.type).count("dict[") == 2)
+_FLAT: Final = tuple(at for at, one in enumerate(_FIELDS) if str(one.type).count("dict[") == 1)
 
 
 # ---- configuration -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import fields
 
 from .directory_walk import Walk
 
@@ -76,3 +77,17 @@ def test_a_walk_is_the_same_under_every_hash_seed() -> None:
         for hash_seed in ("0", "4711")
     }
     assert said == {digest(7) + "\n"}
+
+
+def test_a_copied_state_is_equal_and_shares_no_table() -> None:
+    walk = Walk(3, stores=20, spill=True, remote=0.6)
+    walk.run(200)
+    state = walk.world.state
+    twin = state.copy()
+    assert twin == state
+    tables = [(name, getattr(state, name), getattr(twin, name)) for name in (one.name for one in fields(type(state)))]
+    outer = [name for name, table, other in tables if type(table) is dict and table is not other]
+    assert outer == [name for name, table, _ in tables if type(table) is dict]
+    inner = [(table[key], other[key]) for _, table, other in tables if type(table) is dict for key in table]
+    assert not [here for here, there in inner if type(here) is dict and here is there]
+    assert any(type(here) is dict for here, _ in inner)

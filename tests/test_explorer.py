@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 
 from pinfold.chaos.check import check_world, main, worst
 from pinfold.chaos.coverage import watched
-from pinfold.chaos.explorer import NOTHING, Label, Outcome, State, explore
+from pinfold.chaos.explorer import NOTHING, Label, Outcome, explore
+from pinfold.chaos.fields import Fields
 from pinfold.chaos.mutants import MUTANTS, planted
-from pinfold.chaos.world import World
+from pinfold.chaos.pool import Pool, PoolFull, digest_of
+from pinfold.chaos.possible import Possible
+from pinfold.chaos.world import State, World
 from pinfold.chaos.world_file import WorldFileError, load_world, parse_world, world_names
 from pinfold.core.errors import InvariantViolation
 
@@ -45,6 +49,9 @@ class Graph:
 
     def why_not_quiescent(self, state: State) -> str:
         return "" if state[0] in self.rest else "not at rest"
+
+    def shown(self, state: State) -> State:
+        return state
 
 
 def test_everything_is_seen_once() -> None:
@@ -86,6 +93,29 @@ def test_a_limit_is_no_verdict() -> None:
     assert found.limit == "10 states"
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_kept_in_arrays_says_what_plain_sets_say(seed: int) -> None:
+    rng = random.Random(seed)
+    count = 60
+    steps = {at: [(rng.randrange(count), rng.random() < 0.3) for _ in range(rng.randrange(1, 4))] for at in range(count)}
+    rest = tuple(rng.sample(range(count), 3))
+    found = explore(Graph(steps, rest=rest))
+    seen, work = {0}, [0]
+    while work:
+        new = {after for after, _ in steps[work.pop()]} - seen
+        seen |= new
+        work += new
+    calm = {at: {after for after, fault in steps[at] if not fault} for at in seen}
+    stuck = any(calm[at] <= {at} and at not in rest for at in seen)
+    reach = seen & set(rest)
+    while more := {at for at in seen - reach if calm[at] & reach}:
+        reach |= more
+    assert found.outcome is (Outcome.DEADLOCK if stuck else Outcome.FINE if reach == seen else Outcome.LIVENESS)
+    if not stuck:
+        assert (found.states, found.transitions) == (len(seen), sum(len(steps[at]) for at in seen))
+        assert found.quiescent == len(seen & set(rest))
+
+
 # ---- worlds --------------------------------------------------------------------------------------------------
 
 TINY = """
@@ -121,6 +151,34 @@ def test_a_small_world_is_complete_and_fine(text: str) -> None:
     assert checked.states > 300
     assert checked.quiescent > 0
     assert checked.collision_odds < 1e-25
+
+
+DEPOSED = MOVE.replace("drop = 1", "depose = 1")
+STORE = MOVE.replace("[groups.g]", "[stores]\ns1 = 1\n[groups.g]").replace("to n2", "to s1").replace("drop = 1", "lapse = 1")
+
+
+@pytest.mark.parametrize("text", [TINY, MOVE, DEPOSED, STORE], ids=["write", "move", "deposed", "store"])
+def test_what_is_remembered_by_parts_is_what_is_worked_out_anew(text: str) -> None:
+    world = World(parse_world("small", text))
+    explore(world.packed, states_max=3_000)
+    seen, state = set(), world.packed.initial()
+    rng = random.Random(5)
+    for _ in range(1_200):
+        cold = Possible(world.file, world.parties)
+        cold.under_way = world.possible.under_way
+        steps = world.possible.successors(state)
+        assert cold.successors(state) == steps
+        assert world.successors(world.unpack(state)) == [(world.unpack(after), fault, label) for after, fault, label in steps]
+        seen.add(state)
+        state = rng.choice(steps)[0] if steps and rng.random() < 0.97 else world.packed.initial()
+    assert len(seen) > 100
+
+
+def test_a_state_is_its_parts_side_by_side() -> None:
+    fields = Fields([5, 0, 3, 7])
+    assert fields.unpack(fields.pack([31, 0, 5, 100]) | 9 << fields.top) == (31, 0, 5, 100)
+    with pytest.raises(PoolFull):
+        [pool.put(digest_of(at), at) for pool in [Pool[int](3)] for at in range(9)]
 
 
 def test_two_runs_under_two_hash_seeds_see_the_same() -> None:
