@@ -183,20 +183,19 @@ def told(turn: Turn, event: a.Told) -> None:
     if isinstance(answer, a.Refused) and answer.refusal.reason in numbers.DOOR:
         wire.put_off(turn, exchange, answer.refusal.retry_after_ms)
         return
-    if exchange.owner == BACKGROUND:
-        wire.drop(turn, exchange)
-        if exchange.slot == "open":
-            session.opened(turn, exchange, answer)
-        elif exchange.slot == "keep":
-            session.kept(turn, exchange, answer)
-        return
-    older = event.term < state.term or event.revision < state.revision
-    if older and not isinstance(answer, a.SessionClosed):
+    of_session = exchange.owner == BACKGROUND or isinstance(answer, a.SessionClosed)
+    if event.term < state.term or (event.revision < state.revision and not of_session):
         turn.count("old_answers")
         wire.put_off(turn, exchange)
         return
     state.term, state.revision = max(state.term, event.term), max(state.revision, event.revision)
     wire.drop(turn, exchange)
+    if exchange.owner == BACKGROUND:
+        if exchange.slot == "open":
+            session.opened(turn, exchange, answer)
+        elif exchange.slot == "keep":
+            session.kept(turn, exchange, answer)
+        return
     if isinstance(answer, a.Located):
         for route in answer.routes:
             routes.remember(turn, route, exchange.message.near, event.term, event.revision)

@@ -139,7 +139,9 @@ def take(turn: Turn, event: a.Answered) -> None:
             state.numbers[event.sequence] = evolve(number, timer=timer, early=reason == "Early")
             return
         if reason == "SessionEnded":
-            session_over(turn, answer.refusal)
+            # A directory of an earlier term has been deposed: it can't know what was opened since. The number is repeated.
+            if event.term >= state.term:
+                session_over(turn, answer.refusal)
             return
         if reason in DOUBTFUL and not number.cancelled:
             _tell(turn, number, event)

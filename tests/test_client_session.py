@@ -95,6 +95,40 @@ def test_an_ended_session_fails_what_had_a_number_and_the_rest_goes_on_in_the_ne
     assert isinstance(s.replies["y"], Done)
 
 
+def test_a_deposed_directory_cannot_end_a_session_that_its_successor_has_opened() -> None:
+    """It answers what needs no commit, and does not know the session: the number is said again, and so is the KeepAlive."""
+    s = Script()
+    s.call("x", Do(c.Ref(G)))
+    s.tell(s.take(c.OpenSession).token, a.SessionOpened(SessionId(7), 1, 9_000, False), term=2)
+    s.refuse(s.body(c.Ref), "SessionEnded")
+    assert "x" not in s.replies
+    s.pass_ms(4_000)
+    s.tell(s.take(c.KeepAlive).token, a.Refused(Refusal("SessionEnded"), 1))
+    assert s.client.state.session.session == 7
+    s.pass_ms(4_000)
+    assert s.take(c.KeepAlive).session == 7
+    command = s.body(c.Ref)
+    s.answer(command, referred(command), term=2)
+    assert isinstance(s.replies["x"], Done)
+
+
+def test_a_deposed_directory_cannot_resume_a_session_as_it_was_before_its_successor() -> None:
+    """It would give away numbers that have been used since."""
+    s = Script(session_name="job")
+    s.call("x", Do(c.Ref(G)))
+    s.tell(s.take(c.OpenSession).token, a.SessionOpened(SessionId(7), 5, 9_000, True), term=2)
+    s.answer(s.body(c.Ref), a.Refused(Refusal("SessionEnded"), 9), term=2)
+    s.call("y", Do(c.Ref(G)))
+    opening = s.take(c.OpenSession)
+    s.tell(opening.token, a.SessionOpened(SessionId(7), 3, 9_000, True), term=1)
+    assert s.client.state.session.session != 7
+    s.pass_ms(4_000)
+    again = s.take(c.OpenSession)
+    assert again.token == opening.token
+    s.tell(again.token, a.SessionOpened(SessionId(8), 1, 9_000, False), term=2)
+    assert s.body(c.Ref).sequence == 1
+
+
 def test_the_next_session_is_opened_with_another_token() -> None:
     s = Script()
     s.call("x", Do(c.Ref(G)))
