@@ -1,14 +1,17 @@
 """The client machine: numbers, deadlines, cancels. Each test is a story told by `Script`."""
 
+import pickle
+
 import pytest
 
 from pinfold.core import answers as a
 from pinfold.core import commands as c
+from pinfold.core import requests as r
 from pinfold.core.breaker import BreakerLimits
 from pinfold.core.calls import Do, Done, Failed
 from pinfold.core.errors import Refusal
-from pinfold.core.ids import GroupId, HoldId, SessionId
-from tests.client_world import CLIENT, Script, hold_of, put_of, route_of
+from pinfold.core.ids import GroupId, HoldId, NodeName, SessionId, Tier
+from tests.client_world import CLIENT, COPY, Script, hold_of, put_of, route_of
 
 G = GroupId(b"g" * 16)
 PUT = put_of("p")
@@ -148,9 +151,7 @@ def test_an_answer_for_another_group_is_a_conflict_and_the_named_session_is_resu
     s.open()
     command = s.body(c.Ref)
     s.answer(command, referred(command, GroupId(b"other" + b"." * 11)))
-    assert s.replies["x"] == Failed(
-        Refusal("SequenceConflict", "number 1 was used for another command"), definite=True
-    )
+    assert s.replies["x"] == Failed(Refusal("SequenceConflict", "number 1 was used for another command"), definite=True)
     assert s.replies["y"] == Failed(s.replies["x"].refusal, definite=False)
     s.call("z", Do(c.Ref(G)))
     opening = s.take(c.OpenSession)
@@ -277,3 +278,22 @@ def test_a_number_without_an_answer_for_too_long_ends_the_session() -> None:
     assert not s.client.state.numbers
     s.call("y", Do(c.Ref(G)))
     s.take(c.OpenSession)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r.CopiesListed(NodeName("n1"), "1", (), False),
+        r.Guarded(NodeName("n1"), "1", COPY, 3, Tier.DRAM, (0,)),
+        r.LetGo(NodeName("n1"), "1", 3),
+    ],
+    ids=lambda answer: type(answer).__name__,
+)
+def test_an_answer_to_what_was_never_asked_is_dropped(answer: r.NodeAnswer) -> None:
+    s = Script()
+    s.call("x", Do(c.Ref(G)))
+    before = pickle.dumps(s.client.state)
+    s.sent.clear()
+    s.step(answer)
+    assert (s.sent, s.replies) == ([], {})
+    assert pickle.dumps(s.client.state) == before

@@ -13,7 +13,7 @@ from pinfold.chaos import itf, play
 from pinfold.chaos.check import Checked, check_world
 from pinfold.chaos.explorer import Outcome, explore
 from pinfold.chaos.mutants import planted
-from pinfold.chaos.world import World
+from pinfold.chaos.world import Packed, World
 from pinfold.chaos.world_file import WorldFileError, load_world, parse_world
 from pinfold.cli import main
 from pinfold.cli_history import CODES
@@ -108,7 +108,7 @@ def test_a_circle_is_a_trace_with_the_state_that_comes_again() -> None:
     assert checked.itf["loop"] >= checked.steps
     with planted("orders_are_not_repeated"):
         world = World(load_world("lost_messages"))
-        search = explore(world)
+        search = explore(Packed(world))
         assert itf.trace(world, search) == checked.itf, "two runs tell the same"
 
 
