@@ -109,7 +109,7 @@ def _node_copy(c: NodeCopy) -> Key:
 def node_key(state: NodeState) -> Key:
     """A node that runs."""
     return (
-        tuple([(k.term, k.incarnation, k.number, k.registered) for k in state.links.values()]),
+        tuple([(k.term, k.incarnation, k.number, k.registered, k.over) for k in state.links.values()]),
         tuple([s.free for s in state.slots.values()]),
         tuple([tuple([tuple(c) for c in order]) for order in state.warmth.values()]),
         tuple([_node_copy(c) for c in state.copies.values()]),

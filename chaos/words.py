@@ -52,7 +52,7 @@ def message(cast: Cast, body: Any) -> str:
     if isinstance(body, Heartbeat):
         return f"Heartbeat({body.node}/{body.incarnation} after order {body.term}.{body.number})"
     if isinstance(body, Register):
-        return f"Register({body.node}, boot {body.boot})"
+        return f"Register({body.node}, boot {body.boot}{f' over {body.over}' if body.over else ''})"
     parts = []
     for field in attrs.fields(type(body)):
         inner = getattr(body, field.name)

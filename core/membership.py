@@ -22,7 +22,8 @@ ON_RECORD = Peer("")
 def register(turn: Turn, event: Register) -> None:
     """Give the registration its incarnation: the same for the same boot while its lease holds, else a new one.
 
-    Of two processes with one name the later registration fences the earlier (rule 9).
+    Of two processes with one name the later registration fences the earlier (rule 9). It must say which one it replaces, so that
+    the late word of a boot that has died since replaces nobody.
     """
     state, config = turn.state, turn.config
     if (
@@ -37,6 +38,12 @@ def register(turn: Turn, event: Register) -> None:
     known = state.nodes.get(event.node)
     if known is not None and known.boot == event.boot and known.alive:
         _welcome(turn, known, event)
+        return
+    meta = state.meta
+    if known is not None and known.boot != event.boot and known.incarnation != event.over:
+        notice = orders.NameTaken(meta.shard, meta.term, event.node, event.boot, known.incarnation)
+        turn.send.append(Send(event.address, notice))
+        turn.count("names_taken")
         return
     if known is not None and known.alive:
         lapse(turn, known)
@@ -53,9 +60,7 @@ def register(turn: Turn, event: Register) -> None:
     if known is not None:
         for other in state.nodes.values():
             if other.alive and other.name != event.node:
-                turn.send.append(
-                    Send(other.address, orders.PeerGone(state.meta.shard, state.meta.term, event.node, known.incarnation))
-                )
+                turn.send.append(Send(other.address, orders.PeerGone(meta.shard, meta.term, event.node, known.incarnation)))
     _welcome(turn, record, event)
 
 

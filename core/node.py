@@ -244,6 +244,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     events.Tick: tick,
     orders.Order: order,
     orders.Registered: node_links.registered,
+    orders.NameTaken: node_links.name_taken,
     orders.HeartbeatSeen: node_links.heartbeat_seen,
     orders.RegisterAgain: node_links.register_again,
     orders.FencedOff: node_links.fenced_off,

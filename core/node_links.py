@@ -11,7 +11,7 @@ from .ids import NO_COPY, CopyId
 from .jobs import tell_again
 from .node_state import Copy, Link, NodeConfig, NodeState, fills, readable_place
 from .node_turn import Turn
-from .orders import FencedOff, HeartbeatSeen, Order, RegisterAgain, Registered
+from .orders import FencedOff, HeartbeatSeen, NameTaken, Order, RegisterAgain, Registered
 from .records import evolve
 from .reports import Heartbeat, Inventory, InventoryEntry, Register
 from .requests import CopiesListed, ListCopies
@@ -34,6 +34,19 @@ def registered(turn: Turn, event: Registered) -> None:
     beat_at = turn.now + turn.config.heartbeat_ms
     turn.state.links[event.shard] = evolve(link, registered=True, register_tries=0, heartbeat_at=beat_at)
     turn.inventories[event.shard] = None
+
+
+def name_taken(turn: Turn, event: NameTaken) -> None:
+    """The name is another boot's. We take it over, if we are the newcomer; if we had it before, we have been replaced."""
+    link = turn.state.links.get(event.shard)
+    ours = (event.node, event.boot) == (turn.config.name, turn.boot) and not turn.state.fenced
+    if link is None or not ours or link.registered or event.incarnation <= max(link.over, link.incarnation):
+        turn.drop()
+    elif link.incarnation:
+        turn.state.fenced = True
+    else:
+        turn.state.links[event.shard] = evolve(link, over=event.incarnation, register_tries=0)
+        _register(turn, turn.state.links[event.shard])
 
 
 def adopt(turn: Turn, link: Link, term: int, incarnation: int) -> None:
@@ -117,7 +130,8 @@ def _register(turn: Turn, link: Link) -> None:
     turn.send(
         link.peer,
         Register(
-            config.name, turn.boot, config.address, config.capacity, fills(turn.state), config.stores, config.group_slots
+            config.name, turn.boot, config.address, config.capacity, fills(turn.state), config.stores, config.group_slots,
+            link.over,
         ),
     )
 

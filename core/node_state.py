@@ -255,6 +255,8 @@ class Link:
     registered: bool = False
     register_at: int = 0
     register_tries: int = 0
+    over: int = 0
+    """The registration of another boot that ours is to replace, as the directory has told."""
     heartbeat_at: int = 0
     inventory_at: int = 0
     snapshot: int = 0

@@ -95,6 +95,18 @@ class Registered:
 
 
 @define
+class NameTaken:
+    """`node` is incarnation `incarnation` of another boot than yours. Were you never registered, register again over it; were
+    you, it has replaced you: stop."""
+
+    shard: int
+    term: int
+    node: NodeName
+    boot: str
+    incarnation: int
+
+
+@define
 class HeartbeatSeen:
     """Renewed. `inventory` asks for a full one (a new term, or something to repair)."""
 
@@ -134,4 +146,4 @@ class PeerGone:
     incarnation: int
 
 
-DirectoryNotice = Registered | HeartbeatSeen | RegisterAgain | FencedOff | PeerGone
+DirectoryNotice = Registered | NameTaken | HeartbeatSeen | RegisterAgain | FencedOff | PeerGone

@@ -38,6 +38,8 @@ class Register:
     stores: tuple[NodeName, ...] = ()
     group_slots: int = 0
     """The largest group that it takes, in slots; 0: any that fits `capacity`."""
+    over: int = 0
+    """The incarnation of another boot that this one means to replace; 0: it knows of none (`NameTaken` tells)."""
 
 
 @define

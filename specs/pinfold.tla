@@ -32,14 +32,14 @@ vars == <<dir, node, msgs, left>>
 (* readers), `serve` the move targets that are being read for.  `bad`: it   *)
 (* has failed, and is never tried again.                                    *)
 Nothing == [ph |-> "none", touch |-> 0, serve |-> {}, bad |-> FALSE]
-NewBoot(b) == [boot |-> b, inc |-> 0, term |-> 0, num |-> 0, reg |-> FALSE, fenced |-> FALSE,
+NewBoot(b) == [boot |-> b, inc |-> 0, term |-> 0, num |-> 0, reg |-> FALSE, over |-> 0, fenced |-> FALSE,
                has |-> [c \in Copy |-> Nothing]]
 
 Condition(ph) == CASE ph = "none" -> "none" [] ph = "verified" -> "verified" [] ph = "freeing" -> "freeing"
                    [] OTHER -> "reserved"
 
 Fact(n, f, c) == [k |-> "fact", n |-> n, inc |-> node[n].inc, f |-> f, c |-> c]
-Register(n, b) == [k |-> "register", n |-> n, boot |-> b]
+Register(n, b, over) == [k |-> "register", n |-> n, boot |-> b, over |-> over]
 
 Init ==     \* every node is registered and has told its first inventory; every session is open
   /\ dir = [term |-> 1, state |-> "NONE", reason |-> "NONE", epoch |-> 0, leaving |-> FALSE, target |-> NoCopy,
@@ -190,6 +190,9 @@ HearRegister(m) ==
          Welcome(d) == [d EXCEPT !.out = @ \cup {[k |-> "registered", n |-> n, term |-> d.term, boot |-> m.boot,
                                                   inc |-> d.inc[n]]}]
      IN IF dir.alive[n] /\ dir.boot[n] = m.boot THEN Free /\ Decide(Welcome(dir))
+        ELSE IF dir.boot[n] # m.boot /\ m.over # dir.inc[n]     \* it must know whom it replaces
+        THEN Free /\ Decide([dir EXCEPT !.out = {[k |-> "taken", n |-> n, term |-> dir.term, boot |-> m.boot,
+                                                 inc |-> dir.inc[n]]}])
         ELSE LET d == IF dir.alive[n] THEN LapseRow(dir, n) ELSE dir
              IN Spend("register")
                 /\ Decide(Welcome([d EXCEPT !.alive[n] = TRUE, !.inc[n] = @ + 1, !.boot[n] = m.boot, !.num[n] = 0]))
@@ -317,7 +320,7 @@ TakeAsk(m) ==
      IN Says(m.n, y, Told(m.n, y, {})) /\ Spend("tell")
 
 ComeBack(m) == /\ node[m.n].reg /\ m.term >= node[m.n].term
-               /\ Says(m.n, [node[m.n] EXCEPT !.reg = FALSE], {Register(m.n, node[m.n].boot)})
+               /\ Says(m.n, [node[m.n] EXCEPT !.reg = FALSE], {Register(m.n, node[m.n].boot, node[m.n].over)})
 
 TakeAgain(m) == m.k = "again" /\ ~node[m.n].fenced /\ m.inc = node[m.n].inc /\ ComeBack(m) /\ Free
 
@@ -325,7 +328,14 @@ TakeFenced(m) ==
   /\ m.k = "fenced" /\ ~node[m.n].fenced /\ m.inc = node[m.n].inc /\ Free
   /\ IF m.boot = node[m.n].boot THEN ComeBack(m) ELSE Says(m.n, [node[m.n] EXCEPT !.fenced = TRUE], {})
 
-Crash(n) == LET b == node[n].boot + 1 IN Spend("crash") /\ Says(n, NewBoot(b), {Register(n, b)})
+TakeTaken(m) ==         \* a newcomer takes the name over; who had it before has been replaced
+  /\ m.k = "taken" /\ Free
+  /\ LET x == node[m.n] IN
+     /\ ~x.fenced /\ m.boot = x.boot /\ ~x.reg /\ m.inc > x.over /\ m.inc > x.inc
+     /\ IF x.inc > 0 THEN Says(m.n, [x EXCEPT !.fenced = TRUE], {})
+        ELSE Says(m.n, [x EXCEPT !.over = m.inc], {Register(m.n, x.boot, m.inc)})
+
+Crash(n) == LET b == node[n].boot + 1 IN Spend("crash") /\ Says(n, NewBoot(b), {Register(n, b, 0)})
 
 ----------------------------------------------------------------------------
 DoHearFact == \E m \in msgs : HearFact(m)
@@ -340,10 +350,12 @@ DoTakeRegistered == \E m \in msgs : TakeRegistered(m)
 DoTakeAsk == \E m \in msgs : TakeAsk(m)
 DoTakeAgain == \E m \in msgs : TakeAgain(m)
 DoTakeFenced == \E m \in msgs : TakeFenced(m)
+DoTakeTaken == \E m \in msgs : TakeTaken(m)
 DoServed == \E n \in Node, c \in Copy : \E t \in node[n].has[c].serve : Served(n, c, t)
 
 Messages == \/ DoHearFact \/ DoHearInventory \/ DoHearRegister \/ DoStaleReport \/ DoTakeOrder \/ DoServeRead
             \/ DoBlocksCame \/ DoSourceRefused \/ DoTakeRegistered \/ DoTakeAsk \/ DoTakeAgain \/ DoTakeFenced
+            \/ DoTakeTaken
 
 Commands == \/ \E s \in Session : \/ \E n \in Node : Create(s, n)
                                   \/ \E c \in Copy : Pin(s, c) \/ Unpin(s, c)
@@ -373,6 +385,9 @@ Spec == Init /\ [][Next]_vars
 TypeOK ==
   /\ dir.state \in {"NONE", "WRITING", "LOCAL", "MIGRATING_OUT", "EVICTING", "EVICTED"}
   /\ dir.out = {} /\ dir.born \in 0..MaxCopies /\ dir.target \in 0..dir.born
+  /\ dir.pins \in [Session -> [Copy -> Nat]] /\ dir.refs \in [Session -> Nat] /\ dir.open \in [Session -> BOOLEAN]
+  /\ dir.ordered \in [Copy -> Nat] /\ dir.num \in [Node -> Nat] /\ dir.inc \in [Node -> Nat] /\ dir.boot \in [Node -> Nat]
+  /\ dir.alive \in [Node -> BOOLEAN] /\ dir.ready \in [Node -> BOOLEAN]
   /\ \A c \in Copy : /\ dir.list[c].role \in {"GONE", "INCOMING", "AUTHORITATIVE", "REPLICA", "RETIRING", "FREEING"}
                      /\ c > dir.born => ~Listed(dir, c)
   /\ \A n \in Node, c \in Copy : node[n].has[c].ph \in
@@ -402,7 +417,8 @@ HOLD1 == \A s \in Session : /\ ~dir.open[s] => dir.refs[s] = 0 /\ \A c \in Copy 
 USE1 == /\ \A c \in Copy : Pinned(dir, c) => dir.list[c].role # "FREEING"
         /\ \A n \in Node, c \in Copy : node[n].has[c].ph = "none" => node[n].has[c].touch = 0 /\ node[n].has[c].serve = {}
 
-FENCE1 == \A n \in Node : node[n].inc <= dir.inc[n] /\ node[n].term <= dir.term
+FENCE1 == \A n \in Node : /\ node[n].inc <= dir.inc[n] /\ node[n].term <= dir.term
+                          /\ ~node[n].fenced      \* one process at a time has a name here: nobody but the dead is replaced
 
 Safe == TypeOK /\ OWN1 /\ MOVE1 /\ COPY2 /\ HOLD1 /\ USE1 /\ FENCE1
 

@@ -69,7 +69,7 @@ OfDirectory ==
     [] Name = "HearFact" -> \E m \in msgs : m.k = "fact" /\ <<m.n, m.inc, m.f, m.c>> = P /\ HearFact(m)
     [] Name = "HearInventory" -> \E m \in msgs : m.k = "inventory" /\ <<m.n, m.inc, m.term, m.num, m.has>> = P /\ HearInventory(m)
     [] Name = "StaleReport" -> \E m \in msgs : m.k = P[1] /\ m.n = P[2] /\ m.inc = P[3] /\ StaleReport(m)
-    [] Name = "HearRegister" -> \E m \in msgs : m.k = "register" /\ <<m.n, m.boot>> = P /\ HearRegister(m)
+    [] Name = "HearRegister" -> \E m \in msgs : m.k = "register" /\ <<m.n, m.boot, m.over>> = P /\ HearRegister(m)
     [] Name = "HearHeartbeat" -> HearHeartbeat(P[1], P[2], P[3])
     [] OTHER -> FALSE
 
@@ -98,6 +98,7 @@ OfNode ==
     [] Name = "TakeAsk" -> \E m \in msgs : m.k = "ask" /\ <<m.n, m.inc, m.term>> = P /\ TakeAsk(m)
     [] Name = "TakeAgain" -> \E m \in msgs : m.k = "again" /\ <<m.n, m.inc, m.term>> = P /\ TakeAgain(m)
     [] Name = "TakeFenced" -> \E m \in msgs : m.k = "fenced" /\ <<m.n, m.inc, m.term>> = P /\ TakeFenced(m)
+    [] Name = "TakeTaken" -> \E m \in msgs : m.k = "taken" /\ <<m.n, m.inc, m.term>> = P /\ TakeTaken(m)
     [] Name = "Crash" -> Crash(P[1])
     [] OTHER -> FALSE
 

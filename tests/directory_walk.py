@@ -104,6 +104,8 @@ class Walk:
                 self.tell_inventory(node)
         elif isinstance(message, orders.RegisterAgain) and not node.cut_off:
             self.register(node)
+        elif isinstance(message, orders.NameTaken):
+            self.register(node, message.incarnation)
 
     def adopt(self, node: HonestNode, term: int, incarnation: int) -> None:
         if term >= node.term and incarnation >= node.incarnation and (term, incarnation) != (node.term, node.incarnation):
@@ -311,8 +313,8 @@ class Walk:
             if held.condition is Condition.RESERVED and not held.job and not held.store:
                 self.say(node, reports.CopyFailed(copy, Reason.FAILED))
 
-    def register(self, node: HonestNode) -> None:
-        self.world.step(reports.Register(node.name, f"b{node.boot}", f"node/{node.name}", 8, (), (STORE,)))
+    def register(self, node: HonestNode, over: int = 0) -> None:
+        self.world.step(reports.Register(node.name, f"b{node.boot}", f"node/{node.name}", 8, (), (STORE,), 0, over))
 
     # ---- faults ----------------------------------------------------------------------------------------------
 

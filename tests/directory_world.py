@@ -239,6 +239,8 @@ class World:
     def register(self, name: NodeName, boot: str = "b1", capacity: int = 100, ready: bool = True, **more: Any) -> int:
         self.boots[name] = boot
         more.setdefault("stores", self.reaches)
+        if name in self.state.nodes and self.state.nodes[name].boot != boot:
+            more.setdefault("over", self.incarnation(name))
         self.step(Register(name, boot, Peer(f"node/{name}"), capacity, **more))
         if ready:
             self.inventory(name)

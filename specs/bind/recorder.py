@@ -97,7 +97,7 @@ class RecordedCluster(EmbeddedCluster):
     def was_registered(self, name: str) -> bool:
         """Whether this boot's `Register` was sent since the recording began, so that it may arrive once more."""
         assert self._world is not None
-        sent = {"k": "register", "n": int(name[1:]), "boot": self.boots[name]}
+        sent = {"k": "register", "n": int(name[1:]), "boot": self.boots[name], "over": 0}
         number = self._projection.states.messages.number.get(record(**sent))
         return number in self._world.msgs
 
@@ -211,7 +211,8 @@ class RecordedCluster(EmbeddedCluster):
             return [("CloseSession", (world.sessions.index(event.session) + 1,))]
         n = int(event.node[1:])
         if isinstance(event, reports.Register):
-            return [("HearRegister", (n, int(event.boot.rpartition("-")[2])))]
+            over = world.incarnations[n - 1].index(event.over) + 1 if event.over else 0
+            return [("HearRegister", (n, int(event.boot.rpartition("-")[2]), over))]
         inc = world.incarnations[n - 1].index(event.incarnation) + 1
         if isinstance(event, reports.Heartbeat):
             return [("HearHeartbeat", (n, inc, event.term))]
@@ -321,7 +322,7 @@ class RecordedCluster(EmbeddedCluster):
         machine: Node = self.node(name)
         boots = (*world.boots[: n - 1], self.boots[name], *world.boots[n:])
         world = evolve(world, nodes=(*world.nodes[: n - 1], machine, *world.nodes[n:]), boots=boots)
-        register = self._projection.states.messages.put(record(k="register", n=n, boot=self.boots[name]))
+        register = self._projection.states.messages.put(record(k="register", n=n, boot=self.boots[name], over=0))
         self._world = evolve(world, msgs={**world.msgs, register: (DIRECTORY, None)})
         self._write([("Crash", (n,))], seen_node(self._node_part(self._world, n)))
 
@@ -329,6 +330,7 @@ class RecordedCluster(EmbeddedCluster):
 NOTICES: dict[type, str] = {
     orders.Registered: "TakeRegistered",
     orders.HeartbeatSeen: "TakeAsk",
+    orders.NameTaken: "TakeTaken",
     orders.RegisterAgain: "TakeAgain",
     orders.FencedOff: "TakeFenced",
 }

@@ -49,6 +49,10 @@ SPOILT = (
         "(m.term = x.term /\\ m.num > x.num)", "m.term = x.term", SLICES["write"], ("NUMBER1",),
     ),
     Spoilt(
+        "a late registration of a dead boot replaces the living one (rule 9)", "pinfold",
+        "/\\ m.over # dir.inc[n] ", "/\\ FALSE ", SLICES["boots"], ("Safe",),
+    ),
+    Spoilt(
         "an evict frees what is pinned", "pinfold_rows",
         '[] c \\in stay /\\ Pinned(d, c) -> [@[c] EXCEPT !.role = "RETIRING"]\n', "\n", BACK, ("USE3",),
     ),

@@ -212,7 +212,7 @@ class Steps:
         state = world.directory.state
         node = state.nodes[message.node]
         if isinstance(message, reports.Register):
-            again = node.alive and node.boot == message.boot
+            again = node.alive if node.boot == message.boot else node.incarnation != message.over
             if again or has(world, "register"):
                 yield "DoHearRegister", self._directory(world, message, spend="" if again else "register")
             return
@@ -307,6 +307,7 @@ COMPLETED = {"storing": "Stored", "verifying": "Verified", "filling": "Filled", 
 TO_NODE: dict[type, str] = {
     orders.Order: "DoTakeOrder",
     orders.Registered: "DoTakeRegistered",
+    orders.NameTaken: "DoTakeTaken",
     orders.RegisterAgain: "DoTakeAgain",
     orders.FencedOff: "DoTakeFenced",
     requests.Blocks: "DoBlocksCame",

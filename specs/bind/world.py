@@ -48,6 +48,7 @@ GONE: Final = record(role="GONE", node=None, absent=False)
 NOTHING: Final = record(ph="none", touch=0, serve=frozenset(), bad=False)
 CONDITIONS: Final = {Condition.RESERVED: "reserved", Condition.VERIFIED: "verified", Condition.FREEING: "freeing"}
 FACTS: Final = {reports.Sealed: "sealed", reports.CopyDone: "done", reports.CopyFailed: "failed", reports.Freed: "freed"}
+NOTICES: Final = (orders.Registered, orders.NameTaken, orders.RegisterAgain, orders.FencedOff, orders.HeartbeatSeen)
 OPS: Final = {orders.Reserve: "reserve", orders.Fetch: "fetch", orders.Free: "free"}
 
 View = tuple[int, int, frozenset[int], int]
@@ -167,6 +168,7 @@ class Projection:
             term=link.term,
             num=link.number,
             reg=link.registered,
+            over=known.index(link.over) + 1 if link.over else 0,
             fenced=state.fenced,
             has=tuple([NOTHING if copy is None else self._held(world, state, copy) for copy in held]),
         )
@@ -195,7 +197,7 @@ class Projection:
         n = int(target[6:]) if target.startswith("node/") else 0
         if isinstance(message, orders.Order):
             return self._order(world, n, message)
-        if isinstance(message, orders.Registered | orders.RegisterAgain | orders.FencedOff | orders.HeartbeatSeen):
+        if isinstance(message, NOTICES):
             return self._notice(world, n, message)
         if isinstance(message, requests.Read):
             c = dict(world.tokens)[message.token]
@@ -205,7 +207,9 @@ class Projection:
                 return None
             return record(k="blocks" if isinstance(message, requests.Blocks) else "refused", c=dict(world.tokens)[message.token])
         if isinstance(message, reports.Register):
-            return record(k="register", n=int(message.node[1:]), boot=int(message.boot.rpartition("-")[2]))
+            n = int(message.node[1:])
+            over = self._inc(world, n, message.over) if message.over else 0
+            return record(k="register", n=n, boot=int(message.boot.rpartition("-")[2]), over=over)
         if isinstance(message, reports.Report):
             fact = message.facts[0]
             return record(
@@ -232,6 +236,8 @@ class Projection:
         inc = self._inc(world, n, notice.incarnation)
         if isinstance(notice, orders.Registered):
             return record(k="registered", n=n, term=notice.term, boot=int(notice.boot.rpartition("-")[2]), inc=inc)
+        if isinstance(notice, orders.NameTaken):
+            return record(k="taken", n=n, term=notice.term, boot=int(notice.boot.rpartition("-")[2]), inc=inc)
         if isinstance(notice, orders.RegisterAgain):
             return record(k="again", n=n, term=notice.term, inc=inc)
         if isinstance(notice, orders.FencedOff):
