@@ -23,6 +23,7 @@ SHARED = (INVARIANTS, CRASH)
 
 PRODUCT = ("core/", "backends/", "transport/", "pinfold/")
 KITS = "pinfold/testing"
+BAD = ("pinfold/testing_bad", "pinfold/testing_worse")
 
 
 @define(frozen=True)
@@ -59,7 +60,7 @@ def oracle_of(error: BaseException) -> str:
         if not path.is_relative_to(ROOT) or ".venv" in path.parts:
             continue
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(PRODUCT) or name.startswith(KITS):
+        if not name.startswith(PRODUCT) or (name.startswith(KITS) and not name.startswith(BAD)):
             return name
         return INVARIANTS if type(error).__name__ == "InvariantViolation" else CRASH
     return CRASH

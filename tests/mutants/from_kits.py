@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,9 +27,11 @@ KITS: dict[type, tuple[type, str]] = {
 
 @contextmanager
 def instead(good: type, bad: type) -> Iterator[None]:
-    """`bad` wherever `good` is known by name, and in its kit."""
+    """`bad` wherever `good` is known by name, and in its kit; but not where it is made from it."""
+    home = sys.modules[bad.__module__]
     with pytest.MonkeyPatch.context() as patch:
         everywhere(patch, good, bad)
+        patch.setattr(home, good.__name__, good, raising=False)
         patch.setattr(*KITS[good], bad)
         yield
 

@@ -49,31 +49,35 @@ class Cell:
         return "~" if self.ended else "alive"
 
 
-def points_of(mutant: Mutant, check: Check, found: Survey) -> list[str]:
-    """The points that run code which the mutant replaces: its own first, then the quickest."""
+def points_of(mutant: Mutant, check: Check, found: Survey, names: set[str]) -> list[str]:
+    """The points that run code which the mutant replaces (`names`): its own first, then the quickest."""
     listed = check.of(mutant)
     surveyed = found.points.get(check.name, {})
-    names = replaced_by(mutant)
     if not check.traced or not surveyed:
         return listed
-    numbers = found.numbers(names)
     first = [point for point in check.first(mutant) if point in surveyed]
-    if not names:
-        return list(dict.fromkeys([*first, *sorted(surveyed, key=lambda point: surveyed[point].seconds)]))
-    rest = [point for point in listed if point in surveyed and surveyed[point].runs & numbers]
+    numbers = found.numbers(names)
+    rest = [point for point in listed if point in surveyed and (not names or surveyed[point].runs & numbers)]
     return list(dict.fromkeys([*first, *sorted(rest, key=lambda point: surveyed[point].seconds)]))
 
 
 def jobs(
-    mutants: list[Mutant], checks: list[Check], found: Survey, have: Callable[[str, str], bool], limit_s: float
-) -> Iterator[Job]:
-    """The cells that are not there yet."""
+    mutants: list[Mutant], checks: list[Check], found: Survey, have: Callable[[str, str], bool], limit_s: float,
+    blank: Callable[[Cell], None],
+) -> Iterator[Job]:  # fmt: skip
+    """The cells that are not there yet; those in which there is nothing to try are `blank`."""
     for mutant in mutants:
-        for check in checks:
-            if not have(mutant.name, check.name):
-                points = points_of(mutant, check, found)
+        missing = [check for check in checks if not have(mutant.name, check.name)]
+        names = replaced_by(mutant) if missing else set()
+        for check in missing:
+            if have(mutant.name, check.name):
+                continue
+            points = points_of(mutant, check, found, names)
+            if points:
                 cpu_s = check.seconds or limit_s
                 yield Job((mutant.name, check.name, len(points)), work(mutant, check, points, cpu_s), cpu_s * 1.5 + 10)
+            else:
+                blank(Cell(mutant.name, check.name))
 
 
 def work(mutant: Mutant, check: Check, points: list[str], cpu_s: float) -> Callable[[Say], None]:

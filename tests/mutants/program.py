@@ -141,13 +141,18 @@ def _celled(given: Given, chosen: list[Mutant], listed: list[Check], found: Surv
 
     at = sum(1 for mutant, check in cells if mutant in names and check in {one.name for one in listed})
     with path.open("a") as file:
-        for done in run_all(jobs(chosen, listed, found, have, given.seconds), given.jobs):
-            cell = cell_of(done)
+
+        def keep(cell: Cell) -> None:
+            nonlocal at
             cells[cell.mutant, cell.check] = cell
             file.write(json.dumps(cell.as_dict()) + "\n")
             file.flush()
             at += 1
-            tell(f"[{at}/{wanted}] {cell.mutant} x {cell.check}: {cell.word} {cell.deaths[0].said if cell.deaths else ''}")
+            if cell.of:
+                tell(f"[{at}/{wanted}] {cell.mutant} x {cell.check}: {cell.word} {cell.deaths[0].said if cell.deaths else ''}")
+
+        for done in run_all(jobs(chosen, listed, found, have, given.seconds, keep), given.jobs):
+            keep(cell_of(done))
     return [cell for (mutant, _), cell in cells.items() if mutant in names]
 
 

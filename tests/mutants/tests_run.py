@@ -19,7 +19,8 @@ FILES: dict[str, tuple[str, ...]] = {
     "transcripts": ("tests/test_scenarios.py",),
     "Hypothesis": (
         "tests/test_directory_walk.py", "tests/model_based/test_node_model.py", "tests/model_based/test_client_model.py",
-        "tests/model_based/test_cluster_model.py",
+        "tests/model_based/test_cluster_model.py", "tests/model_based/test_store_model.py",
+        "tests/model_based/test_tier_model.py",
     ),
 }  # fmt: skip
 """Where the tests of a check are; those of the casebook and of the kits are told by folder and class, the rest are unit tests."""
