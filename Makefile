@@ -12,9 +12,12 @@ DEMO_FLAGS   ?=
 BENCH_FLAGS  ?=
 PROVE_FLAGS  ?=
 SPEC_FLAGS   ?=
+CHECK_FLAGS  ?=
 MUTANT_FLAGS ?=
+MUTATION_FLAGS ?=
+FIND_FLAGS ?=
 
-.PHONY: setup demo test lint types check prove spec mutants mutants-full bench clean
+.PHONY: setup demo test lint types check check-full prove spec mutants mutants-full mutation find bench clean
 
 setup: $(STAMP)
 
@@ -47,6 +50,10 @@ types: $(STAMP)
 check:
 	bash .ci/run
 
+# All worlds of the explorer, the deep ones too; goes on where it was stopped, and writes its section of specs/results.md.
+check-full: $(STAMP)
+	$(BIN)/pinfold check --all --deep --jobs 2 --write-results specs/results.md $(CHECK_FLAGS)
+
 # Every row of the table against every record-level invariant, for all sizes (specs/results.md).
 prove: $(STAMP)
 	$(BIN)/python -m proofs.run $(PROVE_FLAGS)
@@ -61,6 +68,14 @@ mutants: $(STAMP)
 
 mutants-full: $(STAMP)
 	$(BIN)/python -m tests.mutants --deep --write $(MUTANT_FLAGS)
+
+# Every small change of the core that the tests should notice, one at a time (specs/mutation.md); goes on where it stopped.
+mutation: $(STAMP)
+	@$(BIN)/python -m tests.mutation $(MUTATION_FLAGS)
+
+# A bug finder beside the tests: properties of pure functions on symbolic numbers (tests/test_symbolic.py).
+find: $(STAMP)
+	$(BIN)/python -m pytest -m nightly tests/test_symbolic.py $(FIND_FLAGS)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/step_rate.py $(BENCH_FLAGS)

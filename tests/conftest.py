@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from pinfold.chaos.mutants import planted
 
@@ -30,6 +31,7 @@ settings.register_profile(
     derandomize=False,
     max_examples=5_000,
     stateful_step_count=200,
+    database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),  # what failed once is tried first
 )
 settings.load_profile("ci")
 

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from pinfold.chaos.play import Play
+from pinfold.chaos.sim_play import SimPlay
 from pinfold.chaos.world_file import load_world
 from pinfold.core import commands, events, requests
 from pinfold.core.audit import audit
@@ -85,7 +86,7 @@ class Story:
 
     def do(self, words: list[str]) -> None:
         verb = VERBS.get(words[0])
-        if isinstance(self.world, Play):
+        if isinstance(self.world, Play | SimPlay):
             self.world.do(words)
         elif verb is not None:
             verb(self, words[1:])
@@ -118,6 +119,10 @@ class Story:
     def explore(self, words: list[str]) -> None:
         """explore WORLD: one of specs/worlds; from here on each line is one of its steps (`pinfold.chaos.play`)."""
         self.world = Play(load_world(words[0]))
+
+    def simulate(self, words: list[str]) -> None:
+        """simulate SEED PROFILE: a simulated cluster; from here on each line is one of its actions (`pinfold.chaos.sim_play`)."""
+        self.world = SimPlay(int(words[0]), words[1])
 
     def show(self, words: list[str]) -> None:
         """show GROUP... | NODE...: the record, or what a node has."""
@@ -348,6 +353,7 @@ class Story:
 VERBS: dict[str, Callable[[Story, list[str]], None]] = {
     "world": Story.begin,
     "explore": Story.explore,
+    "simulate": Story.simulate,
     "show": Story.show,
     "put": Story.put,
     "rest": Story.rest,
