@@ -7,6 +7,7 @@ any list of actions is a run, and runs can be shrunk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -230,6 +231,7 @@ CALLS: dict[Action, int] = {
 """How often the seeded driver does what callers do."""
 
 
+@cache
 def arguments(action: Action) -> dict[str, range]:
     """What the action's arguments may be, in order."""
     return {name: POOLS[name] for name in list(signature(action).parameters)[1:]}

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.directory import Directory
 from ..core.errors import InvariantViolation
 from ..core.ids import CopyId, HoldKind, Reason, Role, State
+from ..core.invariants import check_all
+from ..core.node_invariants import check_node
+from ..core.node_state import Stage
 from ..core.reports import Condition
 from ..core.rows import is_readable
 from ..core.state import Copy, DirectoryState, Group
@@ -16,6 +20,9 @@ from ..core.state import Copy, DirectoryState, Group
 if TYPE_CHECKING:
     from .sim_member import Member
     from .sim_world import World
+
+FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
+"""Tables of a directory that a restart must find."""
 
 GOING = (State.EVICTING, State.EVICTED)
 
@@ -123,3 +130,25 @@ def _answers_of(state: DirectoryState, member: Member) -> None:
     for number in member.machine.state.numbers:
         if number <= applied and (session, number) not in state.answers:
             raise broken("ONCE-1", f"the answer to {member.address}'s number {number} was dropped, and nobody has it")
+
+
+def whole_state(world: World) -> None:
+    """All invariants of all machines, whatever the last step touched; what the store has; the bytes behind verified copies."""
+    if world.directory is not None:
+        check_all(world.directory.state, world.config)
+        if world.attempted is None and world.durable is not None:
+            same_facts(Directory.load(world.store.load()), world.durable)
+    for member in world.nodes():
+        check_node(member.machine.state, member.machine.config)
+        for copy in member.machine.state.copies.values():
+            for place in copy.places:
+                tier = world.remote if place.instance.place else member.tiers[place.instance.tier]
+                if place.stage is Stage.VERIFIED and copy.copy not in world.damaged and not tier.bytes_of(copy.copy):
+                    raise broken("COPY-2", f"{member.address} has verified {copy.copy}, and no bytes of it")
+
+
+def same_facts(found: DirectoryState, wanted: DirectoryState) -> None:
+    """DUR-1: what a restart would find is what was committed."""
+    for name in FACTS:
+        if getattr(found, name) != getattr(wanted, name):
+            raise broken("DUR-1", f"{name} in the store differ from those that were committed")

@@ -10,13 +10,12 @@ from ..core.audit import audit
 from ..core.calls import CloseSessionOp, Do, Done, ReadRoute
 from ..core.client_state import SessionPhase
 from ..core.directory import Directory
-from ..core.effects import META
 from ..core.ids import HoldKind, NodeName, Role, SessionId, Tier
 from ..core.state import DirectoryState
-from .sim_checks import broken
+from . import history_check
+from .sim_checks import broken, same_facts
 from .sim_model import CLIENTS, Kept, Run
 from .sim_shape import STORE
-from .sim_world import FACTS
 
 SETTLE_MS = 15_000
 """Leases, absence, deadlines, back-off: all of it is over by then."""
@@ -43,6 +42,7 @@ def finish(run: Run) -> None:
     _until(run, "nothing is left over", _at_rest)
     _same_as_store(run)
     _bytes_are_those_of_records(run)
+    _clients_were_told_a_history(run)
 
 
 def _until(run: Run, what: str, ready: Any) -> None:
@@ -221,12 +221,14 @@ def close_sessions(run: Run) -> None:
 def _same_as_store(run: Run) -> None:
     """DUR-1: what a restart would find is what the directory has."""
     run.world.flush_directory()
-    tables = run.world.store.load()
-    again = Directory.load(tables) if tables.get(META) else None
-    directory = _state(run)
-    for name in FACTS:
-        if again is None or getattr(again, name) != getattr(directory, name):
-            raise broken("DUR-1", f"{name} in the store differ from those in memory")
+    same_facts(Directory.load(run.world.store.load()), _state(run))
+
+
+def _clients_were_told_a_history(run: Run) -> None:
+    """LIN-1 and all else that `history_check` has: could it have happened?"""
+    run.verdict = history_check.check(run.world.recorder.history(complete=True))
+    if run.verdict.word == "violated":
+        raise broken(run.verdict.violations[0].rule, "\n".join(run.verdict.lines()))
 
 
 def _bytes_are_those_of_records(run: Run) -> None:

@@ -108,6 +108,17 @@ class SimStore(MemoryStore):
             self.counts.note("commits without room")
         return outcome
 
+    def rival_of(self) -> SimStore:
+        """A second handle, which counts into the same counts."""
+        rival = self.rival()
+        rival.counts = self.counts
+        return rival
+
+    @property
+    def is_faulty(self) -> bool:
+        """The next commit won't go well."""
+        return self.full or bool(self._faults)
+
     def repair(self) -> None:
         """No fault is left, met or not."""
         self._faults.clear()

@@ -19,6 +19,7 @@ from ..core.events import ProcessExited
 from ..core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, Key, Layout, Peer, Role, State, group_id, manifest_hash
 from ..core.reports import Condition
 from ..core.state import DirectoryState
+from .history import Verdict
 from .sim_checks import broken
 from .sim_shape import Shape
 from .sim_trace import Trace
@@ -121,6 +122,8 @@ class Run:
         self.revision = -1
         self.faults: dict[str, int] = {}
         """What had gone wrong, and how often, when faults stopped."""
+        self.verdict: Verdict | None = None
+        """Of the history, once it has been judged."""
         self.world = World(shape, self.on_reply, Trace((spec.group for spec in SPECS), trace_tail))
         self.world.on_message[ENGINE] = self.on_guard
         self.engine = self.world.wire.port(ENGINE)

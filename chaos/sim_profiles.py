@@ -38,7 +38,9 @@ class Profile:
 
 _QUIET: Final = Faults(delay_ms=(0, 2))
 _NETWORK: Final[dict[Action, int]] = {t.storm: 3, t.cut: 6, t.cut_one_way: 6, t.cut_client: 3}
-_CRASHES: Final[dict[Action, int]] = {t.crash_node: 5, t.crash_directory: 3, t.client_dies: 3, t.dies_speaking: 10, t.twin: 8}
+_CRASHES: Final[dict[Action, int]] = {
+    t.crash_node: 5, t.crash_directory: 3, t.depose: 4, t.client_dies: 3, t.dies_speaking: 10, t.twin: 8,
+}  # fmt: skip
 _PAUSES: Final[dict[Action, int]] = {t.pause_node: 6, t.pause_other: 4, t.clock_jumps: 4}
 _STORE: Final[dict[Action, int]] = {t.commit_fault: 12, t.store_is_full: 2, t.slow_commits: 3, t.crash_directory: 2}
 _TIERS: Final[dict[Action, int]] = {t.tier_fails: 16, t.damage: 8, t.slow_work: 3, t.uncertain: 2, t.crash_node: 2}

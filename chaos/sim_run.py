@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import define, evolve
 
-from .sim_actions import CALLS, Action, arguments
+from .sim_actions import CALLS, Action, arguments, drain, get
 from .sim_end import finish
 from .sim_model import GROUPS, Run
 from .sim_profiles import PROFILES, Profile
@@ -24,17 +24,17 @@ TROUBLE: Final = (0, 1, 2, 6)
 FIRST: Final = 7
 """With how many actions each run begins: its groups are put."""
 
-EXTRA_MAX: Final = 600
+EXTRA_MAX: Final = 1_000
 """How many actions more a run goes on for its profile's promises."""
 
 
 def wheel_of(weights: Mapping[Action, int], **pools: range) -> Wheel:
     """`pools`: narrower ranges for the arguments of that name."""
-    return [
-        (action.__name__, {name: pools.get(name, pool) for name, pool in arguments(action).items()})
-        for action, weight in weights.items()
-        for _ in range(weight)
-    ]
+    wheel: Wheel = []
+    for action, weight in weights.items():
+        known = {name: pools.get(name, pool) for name, pool in arguments(action).items()}
+        wheel += [(action.__name__, known)] * weight
+    return wheel
 
 
 def wheel_for(seed: int, profile: Profile) -> Wheel:
@@ -44,8 +44,11 @@ def wheel_for(seed: int, profile: Profile) -> Wheel:
 
 
 def wheel_towards(names: Sequence[str]) -> Wheel:
-    """What callers do, and such faults as count under one of `names`."""
-    return wheel_of(CALLS | {action: 20 for action, shown in SHOWS.items() if not set(shown).isdisjoint(names)})
+    """What callers do, and such faults as count under one of `names`. Nodes are not drained but taken back, so that there is
+    something to go wrong, and there is much reading, so that it is noticed."""
+    calls = {action: weight for action, weight in CALLS.items() if action is not drain} | {get: 40}
+    faults = {action: 20 for action, shown in SHOWS.items() if not set(shown).isdisjoint(names)}
+    return wheel_of(calls | faults) + wheel_of({drain: 4}, flag=range(1))
 
 
 @define

@@ -12,6 +12,7 @@ from ..backends.memory import Fault
 from ..backends.tier import TierFull, TierIo
 from ..core.events import QuarantineLifted, WriterUncertain
 from ..core.ids import Tier
+from . import sim_deposed
 from .sim_actions import CALLS, LENGTHS, TWIN, Action, process_of
 from .sim_faults import SimTier
 from .sim_member import Member
@@ -105,6 +106,16 @@ def crash_directory(run: Run, length: int, which: int) -> None:
     run.world.after(LENGTHS[length], start)
 
 
+def depose(run: Run, length: int) -> None:
+    """A second directory starts on the store; the first does not know it, and is heard for a while."""
+    world = run.world
+    if world.directory is None or world.deposed is not None or world.store.is_faulty:
+        return
+    world.counts.note("directories deposed")
+    sim_deposed.depose(world)
+    world.after(LENGTHS[length], lambda: setattr(world, "deposed", None))
+
+
 def client_dies(run: Run, client: int, length: int) -> None:
     """With all that it holds. Another life comes later; that of `client/b` resumes its session, and knows its holds."""
     name = CLIENTS[client]
@@ -163,6 +174,8 @@ def _pause(run: Run, member: Member, length: int) -> None:
 def clock_jumps(run: Run, node: int, which: int) -> None:
     """Somebody's clock is put back or forward."""
     members = list(run.world.members.values())
+    if not members:
+        return
     run.world.counts.note("clocks put back" if JUMPS[which % len(JUMPS)] < 0 else "clocks put forward")
     members[(3 * which + node) % len(members)].clock.set(run.world.now, jump=JUMPS[which % len(JUMPS)])
 
@@ -246,8 +259,8 @@ def _tier(run: Run, node: int, tier: int) -> SimTier | None:
 
 FAULTS: Final[dict[Action, int]] = {
     storm: 1, crash_node: 2, twin: 2, pause_node: 1, pause_other: 1, cut: 2, cut_one_way: 1, cut_client: 1, crash_directory: 1,
-    commit_fault: 1, client_dies: 1, dies_speaking: 1, clock_jumps: 1, slow_commits: 1, store_is_full: 1, tier_fails: 2,
-    damage: 1, slow_work: 1, uncertain: 1,
+    depose: 1, client_dies: 1, dies_speaking: 1, clock_jumps: 1, commit_fault: 1, store_is_full: 1, slow_commits: 1,
+    tier_fails: 2, damage: 1, slow_work: 1, uncertain: 1,
 }  # fmt: skip
 """How often something goes wrong, where it goes wrong as often as usual."""
 
@@ -258,6 +271,7 @@ SHOWS: Final[dict[Action, tuple[str, ...]]] = {
     cut_client: ("partitions", CUT),
     crash_node: ("node crashes",),
     crash_directory: ("directory crashes",),
+    depose: ("directories deposed", "words of a deposed directory", "deposed directories stopped by the store"),
     client_dies: ("client crashes",),
     dies_speaking: ("deaths between two outputs",),
     twin: ("second processes of one name",),

@@ -27,15 +27,14 @@ from ..core.node_invariants import check_node, links_never_fall
 from ..core.records import evolve
 from ..core.state import RECORD_TYPES, DirectoryState
 from ..transport.inproc import Faults, InprocWire
+from . import sim_deposed
 from .record import Recorder
 from .sim_bytework import SLOW_MS, SlowByteWork
-from .sim_checks import answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more
+from .sim_checks import FACTS, answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more, whole_state
 from .sim_faults import Clock, Counts, ProcessDied, SimStore, SimTier
 from .sim_member import Member, new_member
 from .sim_shape import DIRECTORY, STORE, Chance, Shape, client_config, directory_config, node_config
 from .sim_trace import Trace
-
-FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
 
 
 class World:
@@ -43,6 +42,8 @@ class World:
     peer that is no machine (the engine that holds guards)."""
 
     STEPS_MAX = 3_000
+    WHOLE_EVERY = 200
+    """After so many steps all of everything is looked at, also what the step did not touch."""
 
     def __init__(self, shape: Shape, on_reply: Callable[[str, Any, Any], None], trace: Trace) -> None:
         self.shape = shape
@@ -58,6 +59,7 @@ class World:
         self.store.counts = self.counts
         self.commit_ms = shape.commit_ms
         self.members: dict[str, Member] = {}
+        self.deposed: Member | None = None
         self.boots: dict[str, int] = {}
         self.disks: dict[str, SimTier] = {}
         self.remote = SimTier(self.counts, durable=True)
@@ -231,6 +233,8 @@ class World:
         answers_are_kept(self)
         for check in self.checks:
             check()
+        if self.steps % self.WHOLE_EVERY == 0:
+            whole_state(self)
 
     def _check_directory(self, before: DirectoryState, after: DirectoryState) -> None:
         check_progress(before, after)
@@ -271,12 +275,14 @@ class World:
             busy = True
             if delivery.target in self.on_message:
                 self.on_message[delivery.target](delivery.message)
+            elif delivery.target == DIRECTORY and sim_deposed.hears(self):
+                sim_deposed.step(self, delivery.message)
             elif delivery.target in self.members:
                 self.step(self.members[delivery.target], delivery.message)
         for member in list(self.members.values()):
             if self.members.get(member.address) is member and member.paused_at is None:
                 busy |= self._serve(member)
-        return busy
+        return sim_deposed.tick(self) or busy
 
     def _serve(self, member: Member) -> bool:
         busy = False
@@ -303,6 +309,8 @@ class World:
             yield self.wire.next_ms
         for at, _, _ in self.plans:
             yield at
+        if (alarm := sim_deposed.due_at(self.deposed)) is not None:
+            yield alarm
         for member in self.members.values():
             if member.paused_at is None:
                 for wanted in (member.alarm_at, member.flush_at, None if member.work is None else member.work.next_ms):
@@ -338,10 +346,11 @@ class World:
     def heal(self) -> None:
         """From now on nothing goes wrong; who is dead, fenced or superfluous is replaced or gone."""
         self.plans.clear()
+        self.deposed = None
         self.wire.set_all_faults(Faults(delay_ms=(0, 2)))
         self.wire.heal_all()
         self.commit_ms = self.shape.commit_ms
-        broken_store = bool(self.store._faults) or self.store.full
+        broken_store = self.store.is_faulty
         self.store.repair()
         self.remote.repair()
         for member in list(self.members.values()):

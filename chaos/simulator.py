@@ -21,9 +21,7 @@ from typing import Any, Final
 from attrs import asdict, define, evolve, field
 
 from ..core.errors import InvariantViolation, PinfoldError
-from . import history_check
 from .coverage import Coverage, watched
-from .history import Verdict
 from .mutants import planted
 from .sim_actions import arguments
 from .sim_model import Run
@@ -120,10 +118,12 @@ class Plan:
         while run.world.now < self.seconds * 1_000 if self.seconds else done < self.steps:
             done += 1
             yield dice.step()
+        wanted: list[str] = []
         for _ in range(EXTRA_MAX):
             if not (names := missing(run, self.profile)):
                 return
-            dice.wheel = wheel_towards(names)
+            if names != wanted:
+                wanted, dice.wheel = names, wheel_towards(names)
             yield dice.step()
 
     def play(self, choose: Callable[[Run], Iterator[Step]] | None = None) -> Run | Failure:
@@ -175,9 +175,8 @@ def run_plan(wanted: Plan, *, shorten: bool = False) -> Outcome:
     if wanted.history is not None:
         _write(wanted.history, history.lines())
     if isinstance(outcome, Failure):
-        shorter = outcome.steps if shorten else None
-        return _told(wanted, run, coverage, *_failed(outcome.error), len(history.ops), shorter)
-    return _told(wanted, run, coverage, *_judged(wanted, run, history_check.check(history)), len(history.ops), None)
+        return _told(wanted, run, coverage, _failed(outcome.error), outcome.steps if shorten else None)
+    return _told(wanted, run, coverage, _ended(wanted, run), None)
 
 
 def _write(path: Path, lines: Any) -> None:
@@ -187,33 +186,35 @@ def _write(path: Path, lines: Any) -> None:
         raise BadRun(f"cannot write {path}: {error}") from None
 
 
-def _failed(error: Exception) -> tuple[str, str, str, str]:
-    """Verdict, invariant, what, and what the history says: nothing, as it broke off."""
+def _failed(error: Exception) -> tuple[str, str, str]:
+    """Verdict, invariant, and what was wrong."""
     if isinstance(error, InvariantViolation):
-        return "stuck" if error.invariant == "LIVE-1" else "violated", error.invariant, str(error), "not judged"
-    return "broken", "", "".join(traceback.format_exception(error)).rstrip(), "not judged"
+        return "stuck" if error.invariant == "LIVE-1" else "violated", error.invariant, str(error)
+    return "broken", "", "".join(traceback.format_exception(error)).rstrip()
 
 
-def _judged(wanted: Plan, run: Run, verdict: Verdict) -> tuple[str, str, str, str]:
-    if verdict.word == "violated":
-        return "violated", verdict.violations[0].rule, "\n".join(verdict.lines()), verdict.word
-    if verdict.word == "unknown":
-        return "unsure", "", verdict.bounds, verdict.word
+def _ended(wanted: Plan, run: Run) -> tuple[str, str, str]:
+    """The same of a run that came to its end."""
     absent = [name for name in wanted.profile.promises if name not in run.faults] if wanted.actions is None else []
-    return ("hollow", "", f"never happened: {', '.join(absent)}", verdict.word) if absent else ("fine", "", "", verdict.word)
+    if absent:
+        return "hollow", "", f"never happened: {', '.join(absent)}"
+    assert run.verdict is not None
+    return ("unsure", "", run.verdict.bounds) if run.verdict.word == "unknown" else ("fine", "", "")
 
 
 def _told(
-    wanted: Plan, run: Run, coverage: Coverage, verdict: str, invariant: str, what: str, history: str, ops: int,
-    shorter: Sequence[Step] | None,
-) -> Outcome:  # fmt: skip
+    wanted: Plan, run: Run, coverage: Coverage, said: tuple[str, str, str], shorter: Sequence[Step] | None
+) -> Outcome:
     world = run.world
+    verdict, invariant, what = said
+    judged = run.verdict is not None
     return Outcome(
         seed=wanted.seed, profile=wanted.profile.name, mutant=wanted.mutant, verdict=verdict, code=CODES[verdict],
         invariant=invariant, what=what, digest=world.trace.digest(), actions=world.trace.count - world.steps, events=world.steps,
         virtual_ms=world.now, faults=run.faults, missing=[name for name in wanted.profile.promises if name not in run.faults],
         answers=dict(sorted(run.answers.items())), rows_taken=sorted(coverage.taken), guards_refused=sorted(coverage.refused),
-        history=history, history_ops=ops, story=list(world.trace.story)[-wanted.last :] if history == "not judged" else [],
+        history=run.verdict.word if run.verdict is not None else "not judged", history_ops=len(world.recorder.history().ops),
+        story=list(world.trace.story)[-wanted.last :] if verdict in ("violated", "stuck", "broken") and not judged else [],
         reproduce=wanted.command(shorter),
     )  # fmt: skip
 

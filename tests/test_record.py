@@ -176,6 +176,32 @@ def test_recording_changes_nothing() -> None:
     assert digest(True) == digest(False)
 
 
+def test_a_number_that_two_lives_have_used_is_two_operations() -> None:
+    """The first life's command is never answered; the next life resumes the session and uses its number for another one."""
+    cluster = EmbeddedCluster(EmbeddedConfig(nodes=("n1",)))
+    cluster.advance(500)
+    recorder = Recorder()
+    group = SPECS[0].group
+
+    def live(boot: str) -> None:
+        cluster.add_client(ClientConfig(Peer("client/a"), (DIRECTORY,), boot, session_name="job"))
+        recorder.watch("client/a", cluster.members["client/a"].driver)
+
+    live("one")
+    cluster.call("client/a", PutGroup(SPECS[0], (7, 9)))
+    cluster.wire.cut("client/a", DIRECTORY)
+    cluster.tell("client/a", Call(1, Do(c.Evict(group)), 100))
+    cluster.remove_client("client/a")
+    cluster.wire.heal_all()
+    live("two")
+    cluster.call("client/a", Do(c.Ref(group)))
+    history = recorder.history(complete=True)
+    evict, ref = (next(op for op in history.ops if op.op == word) for word in ("evict", "ref"))
+    assert (evict.session, evict.number) == (ref.session, ref.number)
+    assert (evict.outcome, ref.outcome, ref.hold) == ("unknown", "ok", f"h{ref.session}.{ref.number}.0")
+    assert check(history).word == "ok"
+
+
 def test_the_history_has_everything_that_happened(real: History) -> None:
     ok = {op.op for op in real.ops if op.outcome == "ok"}
     assert {"create", "pin", "ref", "unpin", "unref", "pin_prefix", "evict", "move", "write", "read", "await", "open"} <= ok

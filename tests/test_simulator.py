@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from pinfold.chaos.sim_run import Failure, drive, faults_of, steps_of
 from pinfold.chaos.sim_shape import Shape
 from pinfold.chaos.sim_trace import first_difference
 from pinfold.chaos.sim_trouble import FAULTS, SHOWS
+from pinfold.chaos.sim_world import World
 from pinfold.chaos.simulator import BadRun, Outcome, line, plan, run_plan, simulate, story_of, sum_of, worst
 from pinfold.cli import main
 from pinfold.core.calls import Do
 from pinfold.core.commands import Ref
+from pinfold.core.driver import Outcome as Outcome_
 from pinfold.core.errors import InvariantViolation
 
 
@@ -276,6 +279,47 @@ def test_a_fault_counts_when_it_has_happened_and_not_before() -> None:
 
 class EndOfTest(Exception):
     """All was seen."""
+
+
+def runs_into(monkeypatch: pytest.MonkeyPatch, what: Callable[[Any], None]) -> str:
+    """What the whole-state check says when `what` has been done to a cluster with a group in it."""
+    monkeypatch.setattr(World, "WHOLE_EVERY", 1)
+
+    def actions(run: Any) -> Any:
+        yield from steps_of(1, 7)
+        what(run)
+        yield "advance", (50,)
+
+    failure = drive(1, Shape(seed=1), actions)
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.error, InvariantViolation), failure.error
+    return failure.error.invariant
+
+
+def test_bytes_that_a_tier_has_lost_by_itself_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(run: Any) -> None:
+        tiers = [tier for member in run.world.nodes() for tier in member.tiers.values()]
+        tier = next(tier for tier in tiers if tier.copies())
+        tier.lose(tier.copies()[0])
+
+    assert runs_into(monkeypatch, lose) == "COPY-2"
+
+
+def test_a_store_that_says_done_and_does_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lie(run: Any) -> None:
+        run.world.store.commit = lambda writes: Outcome_.DONE
+        run.world.call("client/a", 9_999, Do(Ref(next(iter(run.sealed)), "")), 500)
+        run.on_reply = run.world.on_reply = lambda *_: None
+
+    assert runs_into(monkeypatch, lie) == "DUR-1"
+
+
+def test_a_deposed_directory_speaks_until_the_store_stops_it() -> None:
+    counted: dict[str, int] = {}
+    for seed in range(3):
+        outcome = fine(simulate(seed, steps=100, profile="crashes"))
+        counted |= outcome.faults
+    assert {"directories deposed", "words of a deposed directory", "deposed directories stopped by the store"} <= set(counted)
 
 
 # ---- the command ---------------------------------------------------------------------------------------------
