@@ -4,8 +4,8 @@
     python -m tests.mutants --deep               every mutant under every check; goes on where it was left, `--fresh` begins anew
     python -m tests.mutants --deep --mutant M    these only (may be repeated); `--check C` likewise
 
-`--write` (with `--deep`) writes `specs/mutants.md` and the known killers. Exit codes: 0 each mutant dies by two independent
-checks, each check kills, and nothing fails without a fault; 1 something does not; 2 wrong usage.
+`--write` (with `--deep`) keeps the killers that were found and, after a whole run, writes `specs/mutants.md`. Exit codes: 0 each
+mutant dies by two independent checks, each check kills, and nothing fails without a fault; 1 something does not; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--seconds", type=float, default=10.0, help="with --deep: processor seconds for a cell (10)")
     parser.add_argument("--pairs", action="store_true", help="with --deep: no more cells for a mutant that has its two killers")
-    parser.add_argument("--write", action="store_true", help="with --deep: write specs/mutants.md and the known killers")
+    parser.add_argument("--write", action="store_true", help="with --deep: keep the killers found, write specs/mutants.md")
     return program(Given(**vars(parser.parse_args(arguments))))
 
 

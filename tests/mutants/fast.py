@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tests.mutants.checks import Check
@@ -27,8 +27,10 @@ def known() -> Killers:
     return {name: [Death(**death) for death in deaths] for name, deaths in told.items()}
 
 
-def write(verdict: Verdict) -> None:
-    told = {name: [death.as_dict() for death in pair] for name, pair in sorted(verdict.pairs.items())}
+def write(verdict: Verdict, names: Iterable[str]) -> None:
+    """Keep the pairs that were found, and of those from before the ones of mutants (`names`) that there still are."""
+    pairs = {**known(), **{name: list(pair) for name, pair in verdict.pairs.items()}}
+    told = {name: [death.as_dict() for death in pairs[name]] for name in sorted(set(names) & set(pairs))}
     KNOWN.write_text(json.dumps(told, indent=1) + "\n")
 
 

@@ -107,8 +107,9 @@ def deep(given: Given, chosen: list[Mutant], tests: TestPoints) -> int:
     verdict = judge(chosen, [check.name for check in listed], cells, found.died)
     told = report.Told(chosen, listed, cells, verdict, found, time.monotonic() - begun, commit(), given.seconds)
     if given.write:
-        report.write(told)
-        fast.write(verdict)
+        fast.write(verdict, mutants())
+        if not (given.mutant or given.check or given.pairs):
+            report.write(told)
     if given.json:
         print(json.dumps(report.document(told), indent=1))
     else:
@@ -123,9 +124,7 @@ def _surveyed(listed: list[Check], parallel: int) -> Survey:
     for check in listed:
         kept = known.points.get(check.name, {})
         known.points[check.name] = {point: one for point, one in kept.items() if point in set(check.points)}
-    found = survey([check for check in listed if check.traced], parallel, tell, known)
-    found.save(path)
-    return found
+    return survey([check for check in listed if check.traced], parallel, tell, known, path)
 
 
 def _celled(given: Given, chosen: list[Mutant], listed: list[Check], found: Survey) -> list[Cell]:

@@ -59,13 +59,14 @@ class Survey:
         return cls(points, told["codes"], told["died"])
 
 
-def survey(checks: list[Check], parallel: int, tell: Callable[[str], None], known: Survey) -> Survey:
-    """Run what `known` has not, and add it."""
+def survey(checks: list[Check], parallel: int, tell: Callable[[str], None], known: Survey, path: Path) -> Survey:
+    """Run what `known` has not, add it, and keep it in `path`."""
     jobs = list(_jobs(checks, known))
     for at, done in enumerate(run_all(iter(jobs), parallel), 1):
         _hear(known, done)
         if at % 10 == 0 or at == len(jobs):
             tell(f"without a fault: {at} of {len(jobs)} pieces")
+            known.save(path)
     return known
 
 

@@ -18,9 +18,9 @@ FILES: dict[str, tuple[str, ...]] = {
     "table": ("tests/test_table.py", "tests/test_rows.py"),
     "transcripts": ("tests/test_scenarios.py",),
     "Hypothesis": (
-        "tests/test_directory_walk.py", "tests/model_based/test_node_model.py", "tests/model_based/test_client_model.py",
-        "tests/model_based/test_cluster_model.py", "tests/model_based/test_store_model.py",
-        "tests/model_based/test_tier_model.py",
+        "tests/test_directory_walk.py", "tests/test_guard_walk.py", "tests/model_based/test_node_model.py",
+        "tests/model_based/test_client_model.py", "tests/model_based/test_cluster_model.py",
+        "tests/model_based/test_store_model.py", "tests/model_based/test_tier_model.py",
     ),
 }  # fmt: skip
 """Where the tests of a check are; those of the casebook and of the kits are told by folder and class, the rest are unit tests."""
@@ -31,6 +31,7 @@ ELSEWHERE = (
     "tests/test_examples.py", "tests/test_store_kit.py", "tests/test_traces.py", "tests/test_workload.py",
     "tests/test_cluster_zmq.py", "tests/test_history.py", "tests/test_reference_cache.py", "tests/test_trace.py",
     "tests/test_report.py", "tests/test_logs.py", "tests/test_explorer_output.py", "tests/test_simulator.py",
+    "tests/test_machine_coverage.py", "tests/test_profiles.py", "tests/test_symbolic.py", "tests/test_record.py",
     "tests/model_based/test_mutants_die.py", "tests/cases/test_mutants_of_cases.py",
 )  # fmt: skip
 """Not points: tests of the other checks themselves, of text and packaging, and those that run a whole cluster for seconds."""
