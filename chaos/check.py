@@ -25,10 +25,11 @@ from .coverage import Coverage, watched
 from .explorer import Found, Outcome, explore
 from .mutants import MUTANTS, planted
 from .pool import collision_odds
+from .topics import topics_of
 from .world import World
-from .world_file import WorldFile, load_world, world_names
+from .world_file import STATES_MAX, WorldFile, load_world, world_names
 
-STATES_MAX = 2_000_000
+MUTANT_STATES_MAX = 20_000
 SEVERITY = (Outcome.FINE, Outcome.INCOMPLETE, Outcome.DEADLOCK, Outcome.LIVENESS, Outcome.SAFETY)
 
 
@@ -68,11 +69,13 @@ class Checked:
     guards_refused: list[str]
     reasons_given: list[str]
     events_taken: list[str]
+    topics: list[str]
+    """What it has gone through, by name (`chaos/topics.py`)."""
 
 
 def check_world(
     file: WorldFile, *, mutant: str = "", states_max: int = STATES_MAX, seconds_max: float = 0.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
 ) -> Checked:  # fmt: skip
     """Explore one world, perhaps with a seeded fault."""
     with planted(mutant) if mutant else nullcontext(), watched() as coverage:
@@ -107,7 +110,7 @@ def _told(world: World, found: Found, mutant: str, coverage: Coverage, states_ma
         mermaid=story.mermaid(world.cast, found) if wrong else [], scenario="", itf=itf.trace(world, found) if wrong else {},
         reproduce=f"pinfold check --world {file.name}{f' --mutant {mutant}' if mutant else ''} --max-states {states_max}",
         rows_taken=sorted(coverage.taken), guards_refused=sorted(coverage.refused), reasons_given=sorted(coverage.given),
-        events_taken=sorted(coverage.events),
+        events_taken=sorted(coverage.events), topics=topics_of(world),
     )  # fmt: skip
 
 
@@ -123,15 +126,17 @@ def line(checked: Checked) -> str:
 
 
 def check_all(
-    names: Sequence[str], *, mutant: str = "", states_max: int = STATES_MAX, jobs: int = 1, folder: Path | None = None,
+    names: Sequence[str], *, mutant: str = "", states_max: int | None = None, jobs: int = 1, folder: Path | None = None,
     tell: Callable[[Checked], None] | None = None,
 ) -> list[Checked]:  # fmt: skip
-    """Different worlds on different cores; no state is shipped between them. In the order of `names`."""
+    """Different worlds on different cores; no state is shipped between them. In the order of `names`. `states_max` None: as each
+    world says."""
     files = [load_world(name, folder) for name in names]
+    limits = {file.name: file.states_max if states_max is None else states_max for file in files}
     done: dict[str, Checked] = {}
     if jobs > 1 and len(files) > 1:
         with ProcessPoolExecutor(jobs) as pool:
-            waiting = [pool.submit(check_world, file, mutant=mutant, states_max=states_max) for file in files]
+            waiting = [pool.submit(check_world, file, mutant=mutant, states_max=limits[file.name]) for file in files]
             for future in as_completed(waiting):
                 checked = future.result()
                 done[checked.world] = checked
@@ -139,10 +144,36 @@ def check_all(
                     tell(checked)
     else:
         for file in files:
-            checked = done[file.name] = check_world(file, mutant=mutant, states_max=states_max)
+            checked = done[file.name] = check_world(file, mutant=mutant, states_max=limits[file.name])
             if tell is not None:
                 tell(checked)
     return [done[name] for name in names]
+
+
+def mutants_of(
+    names: Sequence[str], *, states_max: int = MUTANT_STATES_MAX, jobs: int = 1, folder: Path | None = None,
+    tell: Callable[[Checked], None] | None = None,
+) -> list[Checked]:  # fmt: skip
+    """Each world with each of the mutants that it says it finds, up to the first violation. In the order of the files."""
+    pairs = [(file, mutant) for file in [load_world(name, folder) for name in names] for mutant in file.kills]
+    with ProcessPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(check_world, file, mutant=mutant, states_max=states_max) for file, mutant in pairs]
+        found = []
+        for future in waiting:
+            found.append(future.result())
+            if tell is not None:
+                tell(found[-1])
+    return found
+
+
+def lives(checked: Checked) -> bool:
+    """Whether a mutant was not found."""
+    return Outcome(checked.code) in (Outcome.FINE, Outcome.INCOMPLETE)
+
+
+def mutant_line(checked: Checked) -> str:
+    said = "LIVES" if lives(checked) else f"dies of {checked.outcome} {checked.invariant}".rstrip() + f" in {checked.steps} steps"
+    return f"{checked.world} with {checked.mutant}: {said}, {checked.states:,} states, {checked.seconds:.1f} s"
 
 
 def worst(results: Sequence[Checked]) -> int:

@@ -101,9 +101,10 @@ def explore(
     *,
     states_max: int = 1_000_000,
     seconds_max: float = 0.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
 ) -> Found:
-    """Explore until everything was seen, something is wrong, or a limit is reached."""
+    """Explore until everything was seen, something is wrong, or a limit is reached. Now and then `progress` is told of the
+    states, of those to go on from, and of the depth."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -113,7 +114,7 @@ def explore(
             gc.enable()
 
 
-def _explore(world: Explorable, states_max: int, seconds_max: float, progress: Callable[[int, int], None] | None) -> Found:
+def _explore(world: Explorable, states_max: int, seconds_max: float, progress: Callable[[int, int, int], None] | None) -> Found:
     found = Found()
     graph = _Graph()
     begun = time.perf_counter()
@@ -138,7 +139,8 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
 
 
 def _search(
-    world: Explorable, graph: _Graph, found: Found, states_max: int, until: float, progress: Callable[[int, int], None] | None
+    world: Explorable, graph: _Graph, found: Found, states_max: int, until: float,
+    progress: Callable[[int, int, int], None] | None,
 ) -> None:
     numbers, add_parent, add_start, add_target = graph.numbers, graph.parents.append, graph.starts.append, graph.targets.append
     successors, check = world.successors, world.check
@@ -150,6 +152,8 @@ def _search(
             if len(numbers) > states_max or (until and not at & 255 and time.perf_counter() > until):
                 found.limit = f"{states_max} states" if len(numbers) > states_max else "time"
                 return
+            if progress is not None and not at & 1023:
+                progress(len(numbers), len(numbers) - at, found.depth)
             found.at = at
             add_start(len(graph.targets))
             way_on = False
@@ -177,8 +181,6 @@ def _search(
         level = onward
         if level:
             found.depth += 1
-            if progress is not None:
-                progress(len(numbers), found.depth)
     add_start(len(graph.targets))
     found.complete = True
 

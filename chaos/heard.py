@@ -9,6 +9,8 @@ from .parties import Label
 if TYPE_CHECKING:
     from .possible import Change, Possible, State
 
+LOST_ANSWER = "the answer is lost"
+
 
 class Answers:
     """A change by which clients hear something: what comes of it depends on them. What is heard may instead be dropped."""
@@ -44,6 +46,7 @@ class Answers:
             number = possible.under_way.number(self.sent)
             for at, message in heard:
                 if possible.parties.actors.items[head[possible.clients + at]].alive:
-                    lost = ((*words, "and the answer is lost:", message), (sent, ()))
+                    lost = ((*words, f"and {LOST_ANSWER}:", message), (sent, ()))
+                    possible.happened.add((LOST_ANSWER, True))
                     found.append((self.added + self.paid, number, True, lost, None))
         return found

@@ -28,6 +28,8 @@ Change = tuple[int, int, bool, Label, "Answers | None"]
 stands in `Answers.changes_at`."""
 
 NEEDS = ("", "repair", "scan")
+HELD = "crash directory with a commit under way"
+LAST_WORDS = "it dies after the commit, before it speaks"
 
 
 class Possible:
@@ -61,6 +63,9 @@ class Possible:
         ]
         self._of_directory: dict[int, list[Change]] = {}
         self._of_messages: dict[int, list[Change]] = {}
+        self.happened: set[tuple[str, bool]] = set()
+        """`(what, was it a fault)` of all changes that were worked out, for some state that was reached."""
+        self.deposed_spoke = False
         self._alive: dict[int, int] = {}
         self._down: dict[int, int] = {}
         self._idle: dict[int, int] = {}
@@ -201,9 +206,21 @@ class Possible:
     ) -> None:
         """A change: what was let out goes under way (with `again`, which stays there) or is heard."""
         sent, heard = label[1]
+        self.happened.add((self._kind(label[0]), fault))
         added = self.fields.pack(after) - self.fields.pack(head)
         answers = Answers(self, after[self.budget], added, (*sent, *again), fault, label) if heard else None
         found.append((added, self.under_way.number((*sent, *again)), fault, label, answers))
+
+    def _kind(self, words: tuple[Any, ...]) -> str:
+        """What happened, without who and which."""
+        head = str(words[0])
+        if head in self.cast.clients:
+            return str(words[1])
+        if head == "due":
+            return f"due {words[2] if words[1] in self.cast.nodes else words[1]}"
+        if head == "crash":
+            return "crash node" if words[1] in self.cast.nodes else "crash directory"
+        return LAST_WORDS if words[-1] == f"and {LAST_WORDS}" else head
 
     def _client_changes(self, head: State, place: int, quiet: bool) -> list[Change]:
         found: list[Change] = []
@@ -257,6 +274,7 @@ class Possible:
                 self._crash(found, head, head[DIR], False, crash, ("crash in a commit that did not happen", number))
         if parties.directories.items[head[OLD]].patience:
             site, label, _ = parties.directory_takes(head[OLD], number)
+            self.deposed_spoke |= label[1] != SILENCE
             self._put(found, head, [head[DIR], site, *head[STORE:]], label, False)
 
     # ---- the directory ---------------------------------------------------------------------------------------
@@ -267,7 +285,7 @@ class Possible:
         self._put(found, head, [site, *head[OLD : self.budget], budget], label, fault)
         crash = self.parties.spend(budget, "crash_directory") if persisted and not self.file.pipelined else -1
         if crash >= 0:
-            self._crash(found, head, site, False, crash, (*label[0], "and it dies after the commit, before it speaks"))
+            self._crash(found, head, site, False, crash, (*label[0], f"and {LAST_WORDS}"))
 
     def _crash(
         self, found: list[Change], head: State, site: int, committed: bool, budget: int, words: tuple[Any, ...]
@@ -311,6 +329,7 @@ class Possible:
         if crash >= 0:
             self._crash(found, head, head[DIR], False, crash, ("crash", "directory"))
             if parties.directories.items[head[DIR]].held:
+                self.happened.add((HELD, True))
                 self._crash(found, head, head[DIR], True, crash, ("crash after the commit", "directory"))
         depose = parties.spend(head[self.budget], "depose")
         if depose >= 0 and head[OLD] == parties.nobody:
@@ -323,6 +342,7 @@ class Possible:
             if move.label[0] == "tick":
                 site, (_, out), _ = self.parties.done_directory(move)
                 if site != head[OLD] or out != SILENCE:
+                    self.deposed_spoke |= out != SILENCE
                     self._put(found, head, [head[DIR], site, *head[STORE:]], (("tick of the deposed",), out), False)
         ended = [head[DIR], self.parties.nobody, *head[STORE:]]
         self._put(found, head, ended, (("the deposed directory ends",), SILENCE), False)

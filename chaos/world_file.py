@@ -15,6 +15,8 @@
     [faults]                             # budgets; what is not named does not happen
     drop = 1
 
+`states_max` is where the explorer stops if it has not seen all; a world says it where that is beyond what others need.
+
 The faults: `drop` and `duplicate` a message; `crash_node`, `crash_directory` (at any point, also between a commit and what it
 lets out, and with a commit of which nobody knows), `crash_client`; `expire` the session of a living client; `lapse` the lease of
 a living node; `early`: a deadline or retry comes while something is still under way; `beat`: a heartbeat or inventory at a
@@ -41,6 +43,7 @@ FAULTS: Final = (
 
 TIERS: Final = {"hbm": Tier.HBM, "dram": Tier.DRAM, "ssd": Tier.SSD}
 BLOCK_BYTES: Final = 16
+STATES_MAX: Final = 2_000_000
 
 
 class WorldFileError(WorldError):
@@ -89,6 +92,7 @@ class WorldFile:
     """`fast` (every change), or `deep`."""
     restarts: bool
     """Whether a dead node may come back (a dead directory always does)."""
+    states_max: int
 
     def budget(self, fault: str) -> int:
         return dict(self.faults).get(fault, 0)
@@ -96,7 +100,7 @@ class WorldFile:
 
 _WORDS: Final = {
     "about", "kills", "setup", "nodes", "stores", "groups", "clients", "faults", "pipelined", "repair", "spill", "fetch_tries",
-    "tier", "restarts",
+    "tier", "restarts", "states_max",
 }  # fmt: skip
 
 
@@ -135,6 +139,7 @@ def parse_world(name: str, text: str) -> WorldFile:
         fetch_tries=_number(name, data, "fetch_tries", 1, 2),
         tier=tier,
         restarts=_switch(name, data, "restarts", True),
+        states_max=_number(name, data, "states_max", 1, STATES_MAX),
     )
 
 
