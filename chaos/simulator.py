@@ -14,6 +14,7 @@ import json
 import shlex
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -177,6 +178,20 @@ def run_plan(wanted: Plan, *, shorten: bool = False) -> Outcome:
     if isinstance(outcome, Failure):
         return _told(wanted, run, coverage, _failed(outcome.error), outcome.steps if shorten else None)
     return _told(wanted, run, coverage, _ended(wanted, run), None)
+
+
+def run_all(
+    plans: Sequence[Plan], *, jobs: int = 1, how: Callable[[Plan], Outcome] = run_plan,
+    tell: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:  # fmt: skip
+    """All of them, in this order, `jobs` at a time in processes of their own. `how` runs one; `tell` hears of each."""
+    outcomes = []
+    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+        for outcome in map(how, plans) if pool is None else pool.map(how, plans):
+            outcomes.append(outcome)
+            if tell is not None:
+                tell(outcome)
+    return outcomes
 
 
 def _write(path: Path, lines: Any) -> None:

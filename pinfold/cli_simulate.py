@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -33,13 +34,15 @@ def _seeds(text: str) -> range:
 @click.option("--actions", metavar="JSON", help="Do these instead of what the seed stands for: [[name, [numbers]], ...].")
 @click.option("--shrink", is_flag=True, help="Look for fewer actions that fail alike.")
 @click.option("--twice", is_flag=True, help="Each seed in two processes with different PYTHONHASHSEED; digests must be equal.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds at the same time.")
 @click.option("--last", default=simulator.LAST, show_default=True, help="How many events a failure shows.")
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the events of one --seed here.")
 @click.option("--history", type=click.Path(path_type=Path, dir_okay=False), help="Write what clients were told here.")
 @pass_given
 def simulate(
     given: Given, seed: int | None, seeds: str | None, steps: int | None, seconds: float | None, profile: str,
-    mutant: str | None, actions: str | None, shrink: bool, twice: bool, last: int, trace: Path | None, history: Path | None,
+    mutant: str | None, actions: str | None, shrink: bool, twice: bool, jobs: int, last: int, trace: Path | None,
+    history: Path | None,
 ) -> int:  # fmt: skip
     """Run clusters from seeds: every event checked, faults counted, then to rest, then what clients were told.
 
@@ -60,15 +63,15 @@ def simulate(
             click.echo(text, err=given.as_json)
         (sys.stderr if given.as_json else sys.stdout).flush()
 
-    outcomes = []
-    for each in [seed] if seed is not None else _seeds(seeds or ""):
-        wanted = simulator.plan(
+    plans = [
+        simulator.plan(
             each, profile=profile, actions=None if actions is None else _actions(actions), mutant=mutant or "", last=last,
             steps=steps or simulator.STEPS, seconds=seconds or 0.0, trace=trace, history=history,
-        )  # fmt: skip
-        outcome = sim_twice.run(wanted) if twice else simulator.run_plan(wanted, shorten=shrink)
-        tell(outcome)
-        outcomes.append(outcome)
+        )
+        for each in ([seed] if seed is not None else _seeds(seeds or ""))
+    ]  # fmt: skip
+    how = sim_twice.run if twice else partial(simulator.run_plan, shorten=shrink)
+    outcomes = simulator.run_all(plans, jobs=jobs, how=how, tell=tell)
     given.data(simulator.document(outcomes), lambda: simulator.summary(outcomes))
     return simulator.worst(outcomes)
 
