@@ -40,6 +40,23 @@ def test_a_slot_that_was_not_taken_is_never_given_back(back: tuple[int, ...]) ->
         give(slots, back)
 
 
+def test_a_slot_that_is_given_back_twice_is_noticed_wherever_it_lies() -> None:
+    """Also where no number is near nought: the check works on bits relative to the lowest slot given back."""
+    slots, _ = taken(new_slots(8), 8)
+    for back in ((3, 3), (3, 5, 5), (7, 7)):
+        with pytest.raises(InvariantViolation, match="USE-1"):
+            give(slots, back)
+    assert give(slots, (3, 6)).free == 1 << 3 | 1 << 6
+
+
+@pytest.mark.parametrize("bad", [(3,), (0, 3), (4,), (-1,), (1, 1)])
+def test_only_a_taken_slot_is_quarantined(bad: tuple[int, ...]) -> None:
+    """A free slot that counted as quarantined would be handed out, and counted down again when it is lifted."""
+    slots, _ = taken(new_slots(4), 3)
+    with pytest.raises(InvariantViolation, match="USE-1"):
+        quarantine(slots, bad)
+
+
 def test_quarantined_slots_stay_used_until_they_are_lifted() -> None:
     slots, numbers = taken(new_slots(2), 2)
     slots = quarantine(slots, numbers)

@@ -82,6 +82,17 @@ def test_a_pinned_group_is_not_evicted_and_the_refusal_names_the_holder(world: W
     assert (refusal.row, refusal.guard) == ("LOCAL/EVICT", "unpinned")
 
 
+def test_a_refusal_names_a_holder_that_came_in_the_same_step(world: World) -> None:
+    """Who stands in the way was looked up by the first refusal of a batch: a hold that is taken after that is found too."""
+    world.put("A")
+    there = world.put("B")
+    world.pin("A")
+    batch = world.do(c.Batch((c.Evict(id_of("A")), c.Pin(id_of("B")), c.Evict(id_of("B")))))
+    _, pinned, refused = batch.items
+    assert isinstance(refused, Refused)
+    assert refused.refusal.holder == f"{pinned.hold} on {there}"
+
+
 def test_a_referenced_group_is_not_evicted_but_may_move(world: World) -> None:
     world.put("A")
     ref = world.ref("A")

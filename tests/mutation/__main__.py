@@ -29,14 +29,14 @@ from attrs import define
 from tests.mutants.forked import Job, run_all
 from tests.mutation.fresh import PYTEST, fresh_job
 from tests.mutation.mutants import IMPORT_TIME, Mutant, mutants_of
-from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, TIMED_OUT, Calls, Session, Tests, outcome_of
+from tests.mutation.trial import KILLED, NOT_PYTHON, NOT_REACHED, SURVIVED, TIMED_OUT, Calls, Session, Tests, outcome_of
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "mutation"
 ACCEPTED = Path(__file__).with_name("accepted.toml")
 LATE = KEPT / "at_import"
 """Keys of mutants in functions that tests did not notice and that also run at import."""
-OUTCOMES = (KILLED, TIMED_OUT, SURVIVED, NOT_REACHED)
+OUTCOMES = (KILLED, TIMED_OUT, SURVIVED, NOT_REACHED, NOT_PYTHON)
 
 
 @define
@@ -129,7 +129,7 @@ def try_all(ledger: Ledger, jobs: Iterator[Job], how: str, quiet: bool, until: f
         progress.show()
 
 
-def in_functions(wanted: Wanted, tests: Sequence[str], until: float, quiet: bool) -> None:
+def in_functions(wanted: Wanted, tests: Sequence[str], seconds: float, until: float, quiet: bool) -> None:
     """Everything inside functions, in one session. What only an import can show is left to `at_import`."""
 
     def body(known: Tests, session: Session) -> None:
@@ -144,7 +144,7 @@ def in_functions(wanted: Wanted, tests: Sequence[str], until: float, quiet: bool
 
         for ledger, mutants in wanted:
             inside = [mutant for mutant in mutants if mutant.function != IMPORT_TIME]
-            jobs = (session.job(known, mutant, str((ROOT / ledger.module).resolve())) for mutant in inside)
+            jobs = (session.job(known, mutant, str((ROOT / ledger.module).resolve()), seconds) for mutant in inside)
             try_all(ledger, jobs, "in place", quiet, until, late)
 
     modules = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "core").glob("*.py"))
@@ -188,7 +188,7 @@ def report(ledgers: Sequence[Ledger]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "module": ledger.module,
-                "made": len(ledger.mutants),
+                "made": len(ledger.mutants) - counts[NOT_PYTHON],
                 "killed": counts[KILLED],
                 "timed_out": counts[TIMED_OUT],
                 "survived": len(alive),
@@ -206,6 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--module", action="append", choices=config["modules"], help="only this one; may be repeated")
     parser.add_argument("--again", action="store_true", help="try the survivors once more")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="one in N, chosen by the digest of the change")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="tests for one mutant, in processor seconds")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; the next run goes on")
     parser.add_argument("--report", action="store_true", help="try nothing, say what is known")
     parser.add_argument("--json", action="store_true")
@@ -215,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ledgers = [ledger_of(module) for module in options.module or config["modules"]]
     wanted = [] if options.report else [(ledger, pending(ledger, options.again, options.sample)) for ledger in ledgers]
     if any(mutants for _, mutants in wanted):
-        in_functions(wanted, config["tests"], until, options.json)
+        in_functions(wanted, config["tests"], options.seconds, until, options.json)
         for ledger in ledgers:
             ledger.load()  # the session was a process of its own
         at_import(wanted, config["tests_at_import"], until, options.json)

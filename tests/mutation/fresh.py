@@ -14,7 +14,7 @@ import pytest
 
 from tests.mutants.forked import Job, Say
 from tests.mutation.mutants import Mutant
-from tests.mutation.trial import ENDED
+from tests.mutation.trial import ENDED, NOT_PYTHON
 
 PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-o", "timeout=0")
 FRESH_CPU_S_MAX = 120.0
@@ -63,6 +63,11 @@ def fresh_job(mutant: Mutant, name: str, path: Path, tests: Sequence[str]) -> Jo
     """The trial of importing module `name` (source: `path`) with the mutant, up to the first of `tests` that fails."""
 
     def work(say: Say) -> None:
+        try:
+            compile(mutant.source, str(path), "exec", dont_inherit=True)
+        except SyntaxError:
+            say((NOT_PYTHON, ""))
+            return
         sys.meta_path.insert(0, _Finder(name, path, mutant.source))
         code = pytest.main([*PYTEST, "-x", *tests], plugins=[_Watch(say)])
         if code is pytest.ExitCode.OK:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 
@@ -23,8 +24,8 @@ from attrs import define, field
 from tests.mutants.forked import Done, Job, Say, run_all
 from tests.mutation.mutants import IMPORT_TIME, Mutant
 
-KILLED, SURVIVED, TIMED_OUT, NOT_REACHED = "killed", "survived", "timed out", "not reached"
-ENDED, UNREACHED = "ended", "unreached"
+KILLED, SURVIVED, TIMED_OUT, NOT_REACHED, NOT_PYTHON = "killed", "survived", "timed out", "not reached", "not Python"
+ENDED = "ended"
 BASELINE_CPU_S = 900.0
 TEST_CPU_S_MIN, TEST_CPU_FACTOR = 5.0, 20
 """A test is given up after so much processor time, and so many times what it takes without a mutant."""
@@ -45,10 +46,13 @@ class Tests:
     at_import: set[Function] = field(factory=set)
     kills: Counter[tuple[Function, str]] = field(factory=Counter)
 
-    def reaching(self, function: Function) -> list[pytest.Item]:
-        """The tests that call it; those that have killed mutants of it before come first, then the quick ones."""
+    def reaching(self, function: Function, seconds: float) -> list[pytest.Item]:
+        """The tests that call it, as many as take `seconds`; those that have killed mutants of it before come first, then the
+        quick ones."""
         reaching = [item for item in self.items if function in self.calls.get(item.nodeid, ())]
-        return sorted(reaching, key=lambda item: (-self.kills[function, item.nodeid], self.seconds[item.nodeid]))
+        reaching.sort(key=lambda item: (-self.kills[function, item.nodeid], self.seconds[item.nodeid]))
+        used = accumulate(self.seconds[item.nodeid] for item in reaching)
+        return [item for item, until in zip(reaching, used, strict=True) if until <= seconds] or reaching[:1]
 
 
 def give_up_after(cpu_s: float) -> None:
@@ -66,8 +70,8 @@ def outcome_of(done: Done) -> tuple[str, str]:
     what, test = done.said[-1] if done.said and isinstance(done.said[-1], list) else ("", "")
     if done.ended == "out of time" or done.ended in (f"signal {signal.SIGPROF}", f"signal {signal.SIGALRM}"):
         return TIMED_OUT, test
-    if what == UNREACHED:
-        return NOT_REACHED, ""
+    if what in (NOT_REACHED, NOT_PYTHON):
+        return what, ""
     return (SURVIVED, "") if what == ENDED else (KILLED, test)
 
 
@@ -130,8 +134,8 @@ class Session:
         if self.broken:
             raise pytest.UsageError(self.broken)
         tests = Tests(list(session.items), at_import=self.calls.taken())
+        self.functions = functions_of(self.calls.paths)  # before anything is forked: that hides objects from the collector
         self._baseline(tests)
-        self.functions = functions_of(self.calls.paths)
         self.body(tests, self)
         return True
 
@@ -164,19 +168,23 @@ class Session:
             tests.seconds[nodeid] = seconds
             tests.calls[nodeid] = {(module, function) for module, function in calls}
 
-    def job(self, tests: Tests, mutant: Mutant, path: str) -> Job:
+    def job(self, tests: Tests, mutant: Mutant, path: str, seconds: float = float("inf")) -> Job:
         """The trial of one mutant inside a function."""
-        items = tests.reaching((mutant.module, mutant.function))
+        items = tests.reaching((mutant.module, mutant.function), seconds)
 
         def work(say: Say) -> None:
-            put_in_place(self.functions[path], mutant)
+            try:
+                put_in_place(self.functions[path], mutant)
+            except SyntaxError:
+                say((NOT_PYTHON, ""))
+                return
             for item in items:
                 say(("began", item.nodeid))
                 give_up_after(max(TEST_CPU_S_MIN, TEST_CPU_FACTOR * tests.seconds[item.nodeid]))
                 if any(failed for _, failed in self.run([item])):
                     say(("failed", item.nodeid))
                     return
-            say((ENDED if items else UNREACHED, ""))
+            say((ENDED if items else NOT_REACHED, ""))
 
         return Job(mutant, work, BASELINE_CPU_S)
 
@@ -193,7 +201,7 @@ def functions_of(paths: Iterable[str]) -> dict[str, list[FunctionType]]:
 
 
 def put_in_place(functions: Sequence[FunctionType], mutant: Mutant) -> None:
-    """Every function object gets the mutant's code: whoever holds the function, holds the mutant. Inner functions come with it."""
+    """Every function object gets the mutant's code: whoever holds the function, holds the mutant, inner functions and all."""
     whole = compile(mutant.source, mutant.module, "exec", dont_inherit=True)
     changed = next(code for code in codes_in(whole) if code.co_qualname == mutant.function)
     for one in functions:
