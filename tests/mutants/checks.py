@@ -44,7 +44,7 @@ def checks(tests: TestPoints) -> dict[str, Check]:
     """All of them. `tests`: what pytest has collected."""
 
     def tested(name: str, driver: str, about: str) -> Check:
-        return Check(name, driver, about, tests.of_check(name), tests.judge(name, driver), tests.first)
+        return Check(name, driver, about, tests.of_check(name), tests.judge(name, driver), tests.first(name))
 
     listed = [
         tested("table", "product", "each cell of the table, against a second machine made from it"),
@@ -52,8 +52,8 @@ def checks(tests: TestPoints) -> dict[str, Check]:
         tested("Hypothesis", "chance", "node, client and cluster models, random walks of the directory"),
         Check("explorer", "every order", "worlds of specs/worlds, to a bound", explored.points(), explored.run, explored.first),
         Check(
-            "CrossHair", "symbols", "the contracts of the rows that a mutant changes", [], proved.run, only=proved.contracts_of,
-            warm=proved.warm, traced=False, seconds=60,
+            "CrossHair", "symbols", "the contracts of the rows that a mutant changes", [], proved.run, proved.contracts_of,
+            proved.contracts_of, warm=proved.warm, traced=False, seconds=60,
         ),
         Check("TLC", "slices", "the machines' states against those of the model", bound.points(), bound.run, warm=bound.warm),
         Check("simulator", "seeds", "whole clusters on virtual time, from seeds", played.points(), played.run, played.first),

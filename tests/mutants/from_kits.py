@@ -44,20 +44,23 @@ def line(kind: type) -> str:
 
 def from_stores() -> list[Mutant]:
     return [
-        Mutant(f"store {bad.__name__}", "store", "rule 10, DUR-1", line(bad), lambda bad=bad: instead(MemoryStore, bad))  # type: ignore[misc]
+        Mutant(
+            f"store {bad.__name__}", "store", "rule 10, DUR-1", line(bad),
+            lambda bad=bad: instead(MemoryStore, bad),  # type: ignore[misc]
+            tests=(f"TestMemoryStore::{bad.seen_by[0]}", "test_store_model.py::test_the_store_in_memory", "::test_whoever_scans"),
+        )
         for bad in BAD_STORES
-    ]
-
-
-def good_of(bad: BadTier) -> type:
-    return MemoryTier if bad.kit is MemoryTierKit else SsdTier
+    ]  # fmt: skip
 
 
 def from_tiers() -> list[Mutant]:
-    return [
-        Mutant(
-            f"tier {bad.tier.__name__}", "tier", "rule 4.4, BYTES-1", line(bad.tier),
-            lambda bad=bad: instead(good_of(bad), bad.tier),  # type: ignore[misc]
-        )
-        for bad in BAD_TIERS
-    ]
+    return [made_of(bad) for bad in BAD_TIERS]
+
+
+def made_of(bad: BadTier) -> Mutant:
+    in_memory = bad.kit is MemoryTierKit
+    good: type = MemoryTier if in_memory else SsdTier
+    walk = "test_tier_model.py::test_a_tier" if in_memory else "SsdTierKit]"
+    tests = (f"{'TestMemoryTier' if in_memory else 'TestSsdTier'}::{bad.test}", walk, "test_tier_model.py::test_after")
+    breaks = "rule 4.4, BYTES-1" if in_memory else "rule 9, BYTES-1, DUR-1"
+    return Mutant(f"tier {bad.tier.__name__}", "tier", breaks, line(bad.tier), lambda: instead(good, bad.tier), tests=tests)

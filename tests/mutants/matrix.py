@@ -68,6 +68,7 @@ def jobs(
     """The cells that are not there yet; those in which there is nothing to try are `blank`."""
     for mutant in mutants:
         missing = [check for check in checks if not have(mutant.name, check.name)]
+        missing.sort(key=lambda check: not list(check.first(mutant)))  # those that have something made for it go first
         names = replaced_by(mutant) if missing else set()
         for check in missing:
             if have(mutant.name, check.name):

@@ -100,7 +100,7 @@ def deep(given: Given, chosen: list[Mutant], tests: TestPoints) -> int:
     begun = time.monotonic()
     for check in listed:
         check.warm()
-    found = _surveyed(listed, given.jobs)
+    found = _surveyed(listed, given.jobs, not given.pairs)
     cells = _celled(given, chosen, listed, found)
     names = {check.name for check in listed}
     cells = [cell for cell in cells if cell.check in names]
@@ -117,13 +117,15 @@ def deep(given: Given, chosen: list[Mutant], tests: TestPoints) -> int:
     return 0 if verdict.well else 1
 
 
-def _surveyed(listed: list[Check], parallel: int) -> Survey:
+def _surveyed(listed: list[Check], parallel: int, extend: bool) -> Survey:
     path = KEPT / "survey.json"
     known = Survey.load(path) if path.exists() else Survey()
     known.died = [line for line in known.died if not any(line.startswith(check.name) for check in listed)]
     for check in listed:
         kept = known.points.get(check.name, {})
         known.points[check.name] = {point: one for point, one in kept.items() if point in set(check.points)}
+    if not extend:
+        return known
     return survey([check for check in listed if check.traced], parallel, tell, known, path)
 
 

@@ -21,7 +21,7 @@ NULL = "nothing"
 class Mutant:
     """One seeded fault. `breaks`: the rules of the design, findings and invariants that it breaks, in words. The shipped code has
     the fault while the context that `plant` makes is open. `case`: the case of the casebook that it comes from. `worlds`: worlds
-    that name it."""
+    that name it. `tests`: what the names of tests contain that were made for it."""
 
     name: str
     family: str
@@ -30,6 +30,7 @@ class Mutant:
     plant: Callable[[], AbstractContextManager[object]]
     case: str = ""
     worlds: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
 
 
 NOTHING = Mutant(NULL, "", "", "no fault at all", nullcontext)

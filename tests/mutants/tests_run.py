@@ -36,7 +36,6 @@ ELSEWHERE = (
 )  # fmt: skip
 """Not points: tests of the other checks themselves, of text and packaging, and those that run a whole cluster for seconds."""
 
-CASE = re.compile(r"test_(c\d+)_")
 HASHED = re.compile(r"hash_seed|every_hash|spends|seconds|processes|the_explorer_writes|seeded_fault")
 """Tests that run other processes, in which there is no fault, that look at a clock, or that plant faults of their own."""
 
@@ -96,16 +95,14 @@ class TestPoints:
     def of_check(self, name: str) -> list[str]:
         return list(self.items.get(name, {}))
 
-    def first(self, mutant: Mutant) -> list[str]:
-        """The tests of the mutant's case."""
-        if not mutant.case:
-            return []
-        wanted = mutant.case.partition(" ")[0].lower()
-        return [
-            nodeid
-            for nodeid in self.items.get("cases", {})
-            if (found := CASE.search(nodeid)) is not None and found[1] == wanted
-        ]
+    def first(self, name: str) -> Callable[[Mutant], list[str]]:
+        """The tests of a check that were made for a mutant: those of its case, and those that it names."""
+
+        def made_for(mutant: Mutant) -> list[str]:
+            wanted = [*mutant.tests, *([f"::test_{mutant.case.partition(' ')[0].lower()}_"] if mutant.case else [])]
+            return [point for point in self.items.get(name, {}) if any(word in point for word in wanted)]
+
+        return made_for
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
