@@ -11,7 +11,7 @@ from typing import Final
 from ..backends.memory import Fault
 from ..backends.tier import TierFull, TierIo
 from ..core.events import QuarantineLifted, WriterUncertain
-from ..core.ids import Tier
+from ..core.ids import Role, Tier
 from . import sim_deposed
 from .sim_actions import CALLS, LENGTHS, TWIN, Action, process_of
 from .sim_faults import SimTier
@@ -213,11 +213,15 @@ def tier_fails(run: Run, node: int, tier: int, kind: int, which: int) -> None:
 
 
 def damage(run: Run, node: int, tier: int, which: int, flag: int) -> None:
-    """Bytes are corrupted, or the medium has lost them."""
+    """Bytes are corrupted, or the medium has lost them: mostly those that somebody is going to read."""
     target = _tier(run, node, tier)
     copies = () if target is None else target.copies()
     if target is None or not copies:
         return
+    if which % 4 and run.world.directory is not None:
+        listed = run.world.directory.state.copies.values()
+        owned = {copy.id for copies_of in listed for copy in copies_of if copy.role is Role.AUTHORITATIVE}
+        copies = tuple(copy for copy in copies if copy in owned) or copies
     copy = copies[which % len(copies)]
     run.world.damaged[copy] = None
     run.world.counts.note("copies rotted" if flag else "copies lost by their medium")
