@@ -135,7 +135,8 @@ def in_functions(wanted: Wanted, tests: Sequence[str], seconds: float, until: fl
     def body(known: Tests, session: Session) -> None:
         def late(mutant: Mutant, outcome: str, killer: str) -> bool:
             function = (mutant.module, mutant.function)
-            known.kills[function, killer] += bool(killer)
+            if killer:
+                known.killed(*function, killer)
             if outcome not in (SURVIVED, NOT_REACHED) or function not in known.at_import:
                 return False
             with LATE.open("a") as file:
@@ -143,6 +144,9 @@ def in_functions(wanted: Wanted, tests: Sequence[str], seconds: float, until: fl
             return True
 
         for ledger, mutants in wanted:
+            for entry in ledger.known.values():
+                if entry["by"]:
+                    known.killed(ledger.module, entry["function"], entry["by"])
             inside = [mutant for mutant in mutants if mutant.function != IMPORT_TIME]
             jobs = (session.job(known, mutant, str((ROOT / ledger.module).resolve()), seconds) for mutant in inside)
             try_all(ledger, jobs, "in place", quiet, until, late)

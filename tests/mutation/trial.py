@@ -46,11 +46,19 @@ class Tests:
     at_import: set[Function] = field(factory=set)
     kills: Counter[tuple[Function, str]] = field(factory=Counter)
 
+    def killed(self, module: str, function: str, test: str) -> None:
+        self.kills[(module, function), test] += 1
+        self.kills[(module, ""), test] += 1
+
     def reaching(self, function: Function, seconds: float) -> list[pytest.Item]:
-        """The tests that call it, as many as take `seconds`; those that have killed mutants of it before come first, then the
-        quick ones."""
-        reaching = [item for item in self.items if function in self.calls.get(item.nodeid, ())]
-        reaching.sort(key=lambda item: (-self.kills[function, item.nodeid], self.seconds[item.nodeid]))
+        """The tests that call it, as many as take `seconds`; those come first that have killed mutants of it before, then those
+        that have killed others of its module, then the quick ones."""
+        module = function[0]
+
+        def rank(item: pytest.Item) -> tuple[int, int, float]:
+            return -self.kills[function, item.nodeid], -self.kills[(module, ""), item.nodeid], self.seconds[item.nodeid]
+
+        reaching = sorted((item for item in self.items if function in self.calls.get(item.nodeid, ())), key=rank)
         used = accumulate(self.seconds[item.nodeid] for item in reaching)
         return [item for item, until in zip(reaching, used, strict=True) if until <= seconds] or reaching[:1]
 
