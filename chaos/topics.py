@@ -46,11 +46,6 @@ def _returned(world: World) -> bool:
     return any(len(seen) > 1 for seen in incarnations.values())
 
 
-def _shares_room(site: DirectorySite) -> bool:
-    state = _state(site)
-    return bool(state.pressure) and len(state.groups) > 1
-
-
 def _defers_a_free(site: NodeSite) -> bool:
     state = _state(site)
     freeing = {copy_id for copy_id, copy in state.copies.items() if copy.condition is Condition.FREEING}
@@ -86,7 +81,7 @@ TOPICS: Final[dict[str, Callable[[World], bool]]] = {
     "readers inside": lambda w: _node(w, lambda site: bool(_state(site).guards)),
     "pipelined commits": lambda w: _directory(w, lambda site: len(site.held) > 1),
     "deferred frees": lambda w: _node(w, _defers_a_free),
-    "two groups sharing capacity": lambda w: _directory(w, _shares_room),
+    "two groups sharing capacity": lambda w: len(w.cast.groups) > 1 and _directory(w, lambda site: bool(_state(site).pressure)),
     "replicas": lambda w: _directory(w, _has_role(Role.REPLICA)),
     "REMOTE states": lambda w: _directory(w, _is_remote),
     "node-local instances": lambda w: _node(w, lambda site: bool(_state(site).moves)),
