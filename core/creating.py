@@ -81,12 +81,12 @@ def _joined_or_exists(turn: Turn, hold: HoldId, body: Create, group: Group) -> I
 def _reserve(turn: Turn, session: SessionId, hold: HoldId, body: Create, group: Group | None) -> ItemAnswer:
     state, config, spec = turn.state, turn.config, body.spec
     slots = len(spec.sizes)
-    node = capacity.choose(turn, slots, body.node, _where(turn, spec.parent) if spec.parent is not None else ())
+    node = capacity.choose(turn, spec.sizes, body.node, _where(turn, spec.parent) if spec.parent is not None else ())
     if not node:
-        too_large = capacity.too_large(turn, slots, NodeName(""))
+        too_large = capacity.too_large(turn, spec.sizes, NodeName(""))
         if too_large is not None:
             return Refused(too_large, turn.revision)
-        capacity.press(turn, slots, body.node)
+        capacity.press(turn, spec.sizes, body.node)
         return Refused(
             Refusal(
                 "NoSpace",

@@ -97,7 +97,7 @@ def _known(turn: Turn, group: Group, body: Body) -> dict[str, object]:
     known: dict[str, object] = {}
     slots = len(group.spec.sizes)
     if isinstance(body, commands.Create):
-        known["room"] = capacity.choose(turn, slots, body.node, ()) != ""
+        known["room"] = capacity.choose(turn, group.spec.sizes, body.node, ()) != ""
     if isinstance(body, commands.Move | commands.Replicate):
         known["room"] = capacity.has_room(turn, body.target, slots)
         known["at_target"] = bool(migration.already_there(turn, group, body.target))

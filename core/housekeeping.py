@@ -111,7 +111,7 @@ def _moves_from(turn: Turn, group: Group, name: NodeName) -> bool:
 def _drain_one(turn: Turn, group: Group, node: Node) -> int:
     """To another node, else to a store, else evict what nothing holds. Returns the moves begun."""
     slots = len(group.spec.sizes)
-    target = capacity.choose(turn, slots, NodeName(""), (), (node.name,))
+    target = capacity.choose(turn, group.spec.sizes, NodeName(""), (), (node.name,))
     targets = [target] if target else []
     targets += [
         store.name for store in turn.config.stores if store.name in node.stores and capacity.has_room(turn, store.name, slots)

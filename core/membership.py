@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import effects, ends, orders
+from . import capacity, effects, ends, orders
 from .answers import DrainAccepted, ItemAnswer, Refused
 from .commands import Drain
 from .effects import Send
@@ -31,6 +31,7 @@ def register(turn: Turn, event: Register) -> None:
         or len(event.node.encode("utf-8", "surrogatepass")) > config.name_chars_max
         or event.capacity < 0
         or event.group_slots < 0
+        or event.block_bytes < 0
         or any(s.name == event.node for s in config.stores)
     ):
         turn.count("refused_registrations")
@@ -50,8 +51,9 @@ def register(turn: Turn, event: Register) -> None:
     incarnation = turn.next_revision()
     draining = known is not None and known.draining
     record = Node(
-        event.node, event.address, event.boot, incarnation, event.capacity, event.stores, True, draining, event.group_slots
-    )
+        event.node, event.address, event.boot, incarnation, event.capacity, event.stores, True, draining, event.group_slots,
+        event.block_bytes,
+    )  # fmt: skip
     state.nodes[event.node] = record
     state.links[event.node] = Link(0, turn.now, False, event.tiers)
     state.numbers.pop(event.node, None)  # the node counts orders anew in each incarnation
@@ -66,7 +68,10 @@ def register(turn: Turn, event: Register) -> None:
 
 def _welcome(turn: Turn, node: Node, event: Register) -> None:
     state, config = turn.state, turn.config
-    told = evolve(node, address=event.address, capacity=event.capacity, stores=event.stores, group_slots=event.group_slots)
+    told = evolve(
+        node, address=event.address, capacity=event.capacity, stores=event.stores, group_slots=event.group_slots,
+        block_bytes=event.block_bytes,
+    )  # fmt: skip
     if told != node:
         node = told
         state.nodes[node.name] = node
@@ -104,7 +109,10 @@ def heartbeat(turn: Turn, event: Heartbeat) -> None:
         and turn.now - link.seen_at >= turn.config.repair_ms
     )
     seen_at = link.seen_at if link.seen == seen and not behind else turn.now
+    withheld = capacity.withheld(state, node.name)
     state.links[node.name] = Link(seen, seen_at, link.ready, event.tiers, event.stuck)
+    if capacity.withheld(state, node.name) > withheld:
+        turn.wake(turn.now)
     wanted = not link.ready or not same_term or behind
     turn.send.append(Send(node.address, orders.HeartbeatSeen(meta.shard, meta.term, node.incarnation, wanted)))
 

@@ -32,7 +32,7 @@ def move(turn: Turn, body: Move) -> ItemAnswer:
     )
     if refusal is not None:
         if refusal.reason == "NoSpace":
-            capacity.press(turn, len(group.spec.sizes), body.target)
+            capacity.press(turn, group.spec.sizes, body.target)
         return Refused(refusal, turn.revision)
     after = turn.state.groups[group.id]
     if after.target != NO_COPY:
@@ -52,7 +52,7 @@ def begin(
     deadline_ms: int = 0,
 ) -> Refusal | None:
     """Begin a move to a node or store, or complete it at once where the target has the bytes already."""
-    place = _target(turn, target, len(group.spec.sizes))
+    place = _target(turn, target, group.spec.sizes)
     if isinstance(place, Refusal):
         return place
     there = already_there(turn, group, target)
@@ -75,7 +75,7 @@ def begin(
     return refusal
 
 
-def _target(turn: Turn, target: NodeName, slots: int) -> bool | Refusal:
+def _target(turn: Turn, target: NodeName, sizes: capacity.Sizes) -> bool | Refusal:
     """Is the target a store? Or a refusal when nothing can be placed there."""
     if capacity.is_store(turn, target):
         return True
@@ -83,7 +83,7 @@ def _target(turn: Turn, target: NodeName, slots: int) -> bool | Refusal:
         return Refusal("UnknownNode", f"{target!r}", guard="known_target")
     if not capacity.usable(turn, target):
         return Refusal("NodeNotReady", f"{target}", guard="usable", retry_after_ms=turn.config.retry_after_ms)
-    return capacity.too_large(turn, slots, target) or False
+    return capacity.too_large(turn, sizes, target) or False
 
 
 def already_there(turn: Turn, group: Group, target: NodeName) -> list[Copy]:
@@ -142,7 +142,7 @@ def replicate(turn: Turn, body: Replicate) -> ItemAnswer:
     group = turn.state.groups.get(body.group)
     if group is None:
         return Refused(Refusal("UnknownGroup", guard="known"), turn.revision)
-    place = _target(turn, body.target, len(group.spec.sizes))
+    place = _target(turn, body.target, group.spec.sizes)
     if isinstance(place, Refusal):
         return Refused(place, turn.revision)
     refusal = _out_of_reach(turn, group, body.target)
@@ -154,7 +154,7 @@ def replicate(turn: Turn, body: Replicate) -> ItemAnswer:
     refusal = happen(turn, group, On.REPLICATE, copy, facts(turn, group, copy, room=room, at_target=there))
     if refusal is not None:
         if refusal.reason == "NoSpace":
-            capacity.press(turn, copy.slots, body.target)
+            capacity.press(turn, group.spec.sizes, body.target)
         return Refused(refusal, turn.revision)
     return ReplicaAccepted(group.id, copy.id, turn.revision)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from . import events, freeing, guards, jobs, local_moves, node_io, node_links, orders, requests
+from . import events, freeing, guards, jobs, local_moves, node_io, node_links, orders, requests, shortfall
 from .effects import Instance, Ready
 from .ids import Reason
 from .node_state import Copy, Kind, NodeConfig, NodeState, Place, Stage, Work, new_state, place_of
@@ -225,6 +225,8 @@ def done(turn: Turn, event: Any) -> None:
         turn.drop()
         return
     turn.end(work)
+    if kind is Kind.STORE or kind is Kind.CLONE:
+        shortfall.had_room(turn, work)
     handler(turn, work, event)
 
 
@@ -237,6 +239,8 @@ def failed(turn: Turn, event: events.WorkFailed) -> None:
     if event.reason not in (Reason.FAILED, Reason.CORRUPT, Reason.LOST, Reason.NO_SPACE):
         event = evolve(event, reason=Reason.FAILED)
     turn.end(work)
+    if event.reason is Reason.NO_SPACE:
+        shortfall.fell_short(turn, work)
     FAILED[work.kind](turn, work, event)
 
 

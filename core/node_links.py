@@ -131,7 +131,7 @@ def _register(turn: Turn, link: Link) -> None:
         link.peer,
         Register(
             config.name, turn.boot, config.address, config.capacity, fills(turn.state), config.stores, config.group_slots,
-            link.over,
+            link.over, config.block_bytes,
         ),
     )
 

@@ -49,6 +49,8 @@ class NodeConfig:
     stores: tuple[NodeName, ...] = ()
     group_slots: int = 8
     """The largest group, in slots."""
+    block_bytes: int = 0
+    """The largest block that a slot takes, in bytes; 0: any."""
     heartbeat_ms: int = 1_000
     inventory_ms: int = 60_000
     register_ms: int = 200
@@ -284,6 +286,8 @@ class NodeState:
     unreleased: dict[tuple[CopyId, Tier], Unreleased]
     quarantine: dict[CopyId, tuple[tuple[Tier, tuple[int, ...]], ...]]
     failed_spills: dict[CopyId, Reason]
+    short: dict[Tier, int]
+    """Slots for which a tier's medium has shown that it has no room (`core/shortfall.py`); no entry for none."""
     next_number: int = 1
     """For byte work, guards and fetch tokens."""
     move_again_at: int = 0
@@ -296,7 +300,7 @@ class NodeState:
             dict(self.links), dict(self.slots), {tier: order.copy() for tier, order in self.warmth.items()},
             dict(self.copies), dict(self.guards), dict(self.grants), dict(self.works), dict(self.jobs),
             dict(self.tokens), dict(self.moves), dict(self.pressed), dict(self.unreleased), dict(self.quarantine),
-            dict(self.failed_spills), self.next_number, self.move_again_at, self.started, self.fenced,
+            dict(self.failed_spills), dict(self.short), self.next_number, self.move_again_at, self.started, self.fenced,
         )  # fmt: skip
 
 
@@ -312,14 +316,15 @@ def new_state(config: NodeConfig) -> NodeState:
         warmth={room.tier: OrderedDict() for room in config.tiers},
         copies={}, guards={}, grants={}, works={}, jobs={}, tokens={}, moves={},
         pressed={room.tier: False for room in config.tiers},
-        unreleased={}, quarantine={}, failed_spills={},
+        unreleased={}, quarantine={}, failed_spills={}, short={},
     )  # fmt: skip
 
 
 def fills(state: NodeState) -> tuple[TierFill, ...]:
     """The fill of each local tier, fastest first."""
     return tuple(
-        TierFill(tier, slots.capacity, slots.used, slots.quarantined) for tier, slots in state.slots.items()
+        TierFill(tier, slots.capacity, slots.used, slots.quarantined, state.short.get(tier, 0))
+        for tier, slots in state.slots.items()
     )
 
 

@@ -134,7 +134,7 @@ def _node_line(turn: Turn, name: NodeName) -> NodeLine:
     ready = link is not None and link.ready
     return NodeLine(
         name, node.address, node.incarnation, node.alive, ready, node.draining, False, node.capacity, state.used.get(name, 0),
-        capacity.quarantined(state, name), len(state.copies_at.get(name, ())), link.tiers if link is not None else (),
+        capacity.withheld(state, name), len(state.copies_at.get(name, ())), link.tiers if link is not None else (),
         link.stuck if link is not None else (),
     )  # fmt: skip
 

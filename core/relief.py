@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import ends, eviction, migration
-from .capacity import capacity_of, has_room, quarantined
+from .capacity import capacity_of, has_room, withheld
 from .eviction import Candidate, Watermarks
 from .ids import Cause, CopyId, GroupId, NodeName, Reason, Role, State
 from .ledger import is_kept
@@ -24,8 +24,7 @@ def places(turn: Turn) -> list[NodeName]:
 def _excess(turn: Turn, place: NodeName) -> int:
     """Slots to free at `place`, beyond those that are on their way out already."""
     state, config = turn.state, turn.config
-    used = state.used.get(place, 0) + quarantined(state, place)
-    capacity = capacity_of(turn, place)
+    used, capacity = state.used.get(place, 0), max(0, capacity_of(turn, place) - withheld(state, place))
     wanted = eviction.to_free(used, capacity, state.pressure.get(place, 0), Watermarks(config.high, config.low))
     return wanted - leaving_slots(turn, place) if wanted else 0
 
@@ -86,7 +85,7 @@ def _urgent(turn: Turn, place: NodeName) -> int:
     """Slots that a `Create` or move wanted in vain and that what is leaving will not give."""
     state = turn.state
     wanted = state.pressure.get(place, 0)
-    taken = state.used.get(place, 0) + quarantined(state, place) - leaving_slots(turn, place)
+    taken = state.used.get(place, 0) + withheld(state, place) - leaving_slots(turn, place)
     return taken + wanted - capacity_of(turn, place) if wanted else 0
 
 

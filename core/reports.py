@@ -14,12 +14,14 @@ from .ids import CopyId, NodeName, Peer, Reason, Tier
 
 @define
 class TierFill:
-    """One tier of one node, in slots of one block each. `quarantined` counts slots whose late writer can't be ruled out."""
+    """One tier of one node, in slots of one block each. `quarantined` counts slots whose late writer can't be ruled out, `short`
+    those for which its medium has shown that it has no room, though it was said to have."""
 
     tier: Tier
     capacity: int
     used: int = 0
     quarantined: int = 0
+    short: int = 0
 
 
 @define
@@ -40,6 +42,8 @@ class Register:
     """The largest group that it takes, in slots; 0: any that fits `capacity`."""
     over: int = 0
     """The incarnation of another boot that this one means to replace; 0: it knows of none (`NameTaken` tells)."""
+    block_bytes: int = 0
+    """What a slot holds: the largest block that it takes, in bytes; 0: any."""
 
 
 @define

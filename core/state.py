@@ -33,7 +33,7 @@ from .ids import (
 )
 from .reports import InventoryEntry, TierFill
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the record shapes below; stores write it beside every record."""
 
 
@@ -131,6 +131,8 @@ class Node:
     draining: bool = False
     group_slots: int = 0
     """The largest group that it takes; 0: any."""
+    block_bytes: int = 0
+    """The largest block that it takes; 0: any."""
 
 
 @define

@@ -25,7 +25,7 @@ from .core.errors import WorldError
 from .core.ids import NO_COPY, CopyId, NodeName, Role, State, Tier
 from .core.reports import Condition, InventoryEntry
 from .core.requests import CopiesListed, ListCopies
-from .core.state import RECORD_TYPES, DirectoryState
+from .core.state import FORMAT, RECORD_TYPES, DirectoryState
 from .serving import clock_ms
 from .settings import Settings
 from .transport.zmq import ClientWire
@@ -37,7 +37,7 @@ ANSWER_MS: Final = 10_000
 
 def stored_state(folder: Path) -> DirectoryState:
     """What the records in a directory's store say, also while it works. Raises StoreError."""
-    with LmdbStore(folder, RECORD_TYPES, create=False, readonly=True) as store:
+    with LmdbStore(folder, RECORD_TYPES, create=False, readonly=True, versions=FORMAT) as store:
         return Directory.load(store.load())
 
 

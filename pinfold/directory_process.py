@@ -28,7 +28,7 @@ from .core.driver import Driver, TermEnded
 from .core.effects import META, NODES, Ready, Reply
 from .core.errors import Refusal
 from .core.ids import Peer
-from .core.state import RECORD_TYPES
+from .core.state import FORMAT, RECORD_TYPES
 from .logs import Log, fields_of
 from .serving import POLL_MS_MAX, Ending, announce, clock_ms, exit_code_of
 from .settings import Settings
@@ -108,7 +108,7 @@ class DirectoryProcess:
         own = self.settings.directory
         return LmdbStore(
             own.data, RECORD_TYPES, owner=f"directory/{own.shard}", shard=own.shard, map_bytes_max=own.store_max_bytes,
-            check=self._config.checks,
+            check=self._config.checks, versions=FORMAT,
         )  # fmt: skip
 
     def _zmq(self, store_id: str) -> ServerWire:

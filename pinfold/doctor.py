@@ -130,11 +130,12 @@ def show_mib(size: int) -> str:
 def _store(settings: Settings) -> Finding:
     from .backends.base import StoreError, StoreMissing
     from .backends.lmdb import LmdbStore
-    from .core.state import RECORD_TYPES
+    from .core.state import FORMAT, RECORD_TYPES
 
     own = settings.directory
+    whose = f"directory/{own.shard}"
     try:
-        with LmdbStore(own.data, RECORD_TYPES, owner=f"directory/{own.shard}", shard=own.shard, readonly=True) as store:
+        with LmdbStore(own.data, RECORD_TYPES, owner=whose, shard=own.shard, readonly=True, versions=FORMAT) as store:
             groups = len(store.load()["groups"])
             return Finding("store", OK, f"{own.data} has store {store.identity.store_id}, term {store.term}, {groups} groups")
     except StoreMissing as error:

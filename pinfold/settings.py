@@ -165,7 +165,8 @@ class Settings:
         )
         directories = tuple(Peer(endpoint) for endpoint in node.directories)
         stores = tuple(NodeName(name) for name in self.stores)
-        return NodeConfig(NodeName(node.name), address, directories, rooms, stores, **self.node_limits)
+        limits = {"block_bytes": self.blocks.bytes, **self.node_limits}
+        return NodeConfig(NodeName(node.name), address, directories, rooms, stores, **limits)
 
     def client_config(self, client: Peer, boot: str, **changes: Any) -> ClientConfig:
         """The client machine's; `changes` win (a session's name, a lease)."""
@@ -188,7 +189,7 @@ LIMITS: Final[dict[str, type]] = {"directory": DirectoryConfig, "node": NodeConf
 """The machines' own configuration, of which every field is a key, but for those that the process fills in."""
 
 FILLED_IN: Final = frozenset({
-    "stores", "name", "address", "directories", "tiers",
+    "stores", "name", "address", "directories", "tiers", "block_bytes",
     "client", "boot", "breaker", "session_name", "keep_session",
 })  # fmt: skip
 

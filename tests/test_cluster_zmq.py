@@ -22,7 +22,7 @@ from pinfold.config import ConfigError
 from pinfold.core.calls import GotGroup
 from pinfold.core.errors import Retry
 from pinfold.core.ids import Key, Layout, Role, State, Tier
-from pinfold.core.state import RECORD_TYPES, GroupRecord
+from pinfold.core.state import FORMAT, RECORD_TYPES, GroupRecord
 from pinfold.ports import free_port
 from pinfold.transport.codec import encode
 from tests.running import FAST, WAIT_S, Cli, in_process, small, until
@@ -86,7 +86,7 @@ def read(cache: Connection, name: str) -> tuple[Tier, str]:
 
 def records(cluster: LocalCluster) -> dict[str, dict[Any, Any]]:
     """What the directory's store has, but for the clock and the term."""
-    with LmdbStore(cluster.store_folder, RECORD_TYPES, readonly=True) as store:
+    with LmdbStore(cluster.store_folder, RECORD_TYPES, readonly=True, versions=FORMAT) as store:
         return {table: rows for table, rows in store.load().items() if table != "meta"}
 
 
@@ -188,7 +188,7 @@ def test_a_later_process_of_the_same_name_fences_the_earlier(tmp_path: Path) -> 
         own.nodes["n9"].process = None
         # and SIGTERM is a clean end: the store is free for the next
         assert own.terminate("directory") == 0
-        with LmdbStore(own.store_folder, RECORD_TYPES) as store:
+        with LmdbStore(own.store_folder, RECORD_TYPES, versions=FORMAT) as store:
             assert store.load()["nodes"]
 
 
@@ -253,7 +253,7 @@ def test_a_folder_that_is_no_store_is_left_alone(bare: Cli, tmp_path: Path) -> N
 
 def test_a_damaged_store_is_refused_and_not_touched(bare: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    with LmdbStore(folder, RECORD_TYPES, owner="directory/0", shard=0):
+    with LmdbStore(folder, RECORD_TYPES, owner="directory/0", shard=0, versions=FORMAT):
         pass
     file = folder / "data.mdb"
     damaged = bytearray(file.read_bytes())

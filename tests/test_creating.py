@@ -13,7 +13,7 @@ from pinfold.core.commands import Spec
 from pinfold.core.ids import HoldId, Reason, Role, State, Tier
 from pinfold.core.reports import Sealed
 
-from .directory_world import CLIENT, MANIFEST, N1, N2, N3, OTHER_MANIFEST, World, id_of, spec_of
+from .directory_world import BLOCK, CLIENT, MANIFEST, N1, N2, N3, OTHER_MANIFEST, World, id_of, spec_of
 
 
 @pytest.fixture
@@ -344,3 +344,33 @@ def test_a_group_goes_to_the_node_that_takes_it() -> None:
     world.sealed(created.copy)
     world.do(c.Unpin(created.hold))
     assert world.refused(c.Move(spec_of("A", 5).group, N1), "TooLarge").guard == "group_slots"
+
+
+def test_a_group_goes_only_where_its_blocks_fit_the_slots(world: World) -> None:
+    """A node tells what its slots hold; whoever asks for what no node can hold learns it at once, and why."""
+    world = World(N1, N2, capacity=64, placement="round_robin")
+    world.register(N1, "b2", capacity=64, block_bytes=BLOCK - 1)
+    for name in "ABC":
+        assert world.create(name, N1).node == N2
+    world.put("D", N2)
+    for body in (c.Move(id_of("D"), N1), c.Replicate(id_of("D"), N1)):
+        refusal = world.refused(body, "TooLarge")
+        assert (refusal.guard, str(BLOCK - 1) in refusal.detail) == ("block_bytes", True)
+    world.do(c.Drain(N2))
+    world.tick()
+    assert not world.orders(orders.Fetch, N1)
+    world.restart()
+    assert world.state.nodes[N1].block_bytes == BLOCK - 1
+    world.register(N2, "b3", capacity=64, block_bytes=BLOCK - 1)
+    for name in (N1, N2):
+        world.beat(name)
+        world.inventory(name)
+    assert world.refused(c.Create(spec_of("E")), "TooLarge").guard == "block_bytes"
+    assert not world.state.pressure
+    world.register(N1, "b2", capacity=64, block_bytes=BLOCK)
+    assert world.create("E").node == N1
+
+
+def test_slots_of_unknown_size_take_any_block(world: World) -> None:
+    assert world.state.nodes[N1].block_bytes == 0
+    assert world.create("A", N1).node == N1

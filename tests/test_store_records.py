@@ -1,5 +1,6 @@
 """Keys and records as bytes: exact, ordered, checked going in and coming out."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -130,6 +131,26 @@ def test_an_old_record_is_read_through_its_migrations() -> None:
     assert RecordCodec({"small": New}, versions={"small": 3}, migrations=steps).decode(key, value)[2] == New(5000, "ms")
     with pytest.raises(StoreVersion, match="version 1, without a migration to 2"):
         RecordCodec({"small": New}, versions={"small": 2}).decode(key, value)
+
+
+@pytest.mark.parametrize("table", sorted(RECORD_TYPES))
+def test_a_store_of_the_core_in_an_older_format_is_refused_in_one_sentence(table: str) -> None:
+    older = RecordCodec({table: Old}, versions=FORMAT - 1)
+    key = older.encode_key(table, "k")
+    now = RecordCodec(RECORD_TYPES, versions=FORMAT)
+    with pytest.raises(StoreVersion, match=f"^the record of {table} under 'k' has version {FORMAT - 1}, .*to {FORMAT}$"):
+        now.decode(key, older.encode_value(key, table, Old(5)))
+
+
+def test_every_program_that_opens_a_directory_s_store_says_which_format_it_knows() -> None:
+    opened = [
+        ast.unparse(call)
+        for path in sorted((Path(__file__).parent.parent / "pinfold").glob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and "RECORD_TYPES" in map(ast.unparse, call.args) and "Store" in ast.unparse(call.func)
+    ]
+    assert len(opened) >= 3
+    assert [call for call in opened if "versions=FORMAT" not in call] == []
 
 
 def test_a_record_of_a_later_version_is_refused() -> None:

@@ -17,7 +17,7 @@ import zmq
 from pinfold.backends import bytework, filetier, lmdb_database, lmdb_place
 from pinfold.backends.base import StoreFull
 from pinfold.backends.tier import TierFull
-from pinfold.core import breaker, client, directory, events, ids, jobs, membership, node, orders, reports
+from pinfold.core import breaker, capacity, client, directory, events, ids, jobs, membership, node, orders, reports, shortfall
 from pinfold.core.driver import Outcome
 from pinfold.core.effects import StoreBlocks
 from pinfold.transport import codec, sockets
@@ -66,6 +66,24 @@ def full_is_a_success(patch: pytest.MonkeyPatch) -> None:
             raise
 
     wrapped_method(patch, bytework.TierSet, "_do", do)
+
+
+def shortfalls_are_not_told(patch: pytest.MonkeyPatch) -> None:
+    """A node that has met the end of its medium keeps it to itself."""
+
+    def nothing(turn: Any, work: Any) -> None:
+        return None
+
+    everywhere(patch, shortfall.fell_short, nothing)
+
+
+def any_slot_will_do(patch: pytest.MonkeyPatch) -> None:
+    """A node takes a group if it has the slots, whatever these hold."""
+
+    def takes(node: Any, sizes: Any) -> bool:
+        return capacity._holds(node, len(sizes))
+
+    everywhere(patch, capacity.takes, takes)
 
 
 def in_one_piece(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pinfold.core.ids import CopyId, Key, Layout, Role, State, Tier, group_id, m
 from pinfold.testing import make_sample
 from pinfold.transport.codec import decode, encode
 from tests.cases.story import fetched, small_node
-from tests.directory_world import MANIFEST, N2, OTHER_MANIFEST, World, id_of, spec_of
+from tests.directory_world import MANIFEST, N1, N2, OTHER_MANIFEST, World, id_of, spec_of
 from tests.node_world import copy_id, fetch_of
 
 C1 = copy_id(1)
@@ -62,6 +62,7 @@ def test_c100_mismatch_every_field_of_a_layout_is_part_of_what_a_group_is() -> N
 
     Here layout is identity: with any one field changed it is another group, which no move, route or manifest of the first one
     reaches. Where the id is the same and the key is not, or a slab's slots are too small, the refusal comes before a byte does.
+    A node tells at the join what its slots hold: nothing is placed where it does not fit, and where it fits nowhere that is said.
     """
     keys = others(KEY)
     ids = {name: group_id(key) for name, key in keys.items()}
@@ -80,6 +81,14 @@ def test_c100_mismatch_every_field_of_a_layout_is_part_of_what_a_group_is() -> N
     world.report(N2, reports.CopyDone(move, OTHER_MANIFEST))
     assert world.is_in("G", State.LOCAL)
     assert world.role(move) is Role.FREEING
+
+    for name in (N1, N2):
+        world.register(name, block_bytes=64 if name == N1 else 4096)
+        world.inventory(name)
+    created = world.do(c.Create(spec_of("H"), N1))
+    assert created.node == N2, "what N1's slots hold is too little"
+    world.register(N2, block_bytes=64)
+    assert world.refused(c.Create(spec_of("I")), "TooLarge").guard == "block_bytes"
 
     slab = DramTier(4, 64)
     sample = make_sample(1, (100, 60), slots=(0, 1), tier=Tier.DRAM)
