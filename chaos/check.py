@@ -117,7 +117,8 @@ def _told(world: World, found: Found, mutant: str, coverage: Coverage, states_ma
 def line(checked: Checked) -> str:
     """One world on one line, always with its bounds."""
     budgets = ", ".join(f"{limit} {fault}" for fault, limit in checked.budgets.items()) or "no faults"
-    seen = "complete" if checked.complete else f"NOT COMPLETE ({checked.limit})" if checked.limit else "stopped"
+    why = f"{checked.limit}; {checked.what}" if checked.what else checked.limit
+    seen = "complete" if checked.complete else f"NOT COMPLETE ({why})" if checked.limit else "stopped"
     verdict = "fine" if checked.outcome == "FINE" else checked.outcome
     return (
         f"{checked.world}: {verdict}, {seen} for {budgets}: {checked.states:,} states, {checked.transitions:,} steps, depth "

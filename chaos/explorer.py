@@ -11,12 +11,13 @@ arrays.
 from __future__ import annotations
 
 import gc
+import re
 import time
 from array import array
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import islice, pairwise
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from attrs import define, field
 
@@ -29,6 +30,11 @@ Shown = tuple[int, ...]
 Label = tuple[tuple[Any, ...], Any]
 """`(what happened, what it let out)`."""
 NOTHING: Label = ((), ())
+
+NUMBER: Final = r"(?<![a-zA-Z\d])\d+"
+"""Of a label's words: a number that is no part of a name."""
+TIMES: Final = 4
+"""How often the same steps in a row are a livelock: more messages of one kind are seldom under way at once."""
 
 
 class Explorable(Protocol):
@@ -49,6 +55,10 @@ class Explorable(Protocol):
     def why_not_quiescent(self, state: Key, /) -> str: ...
 
     def shown(self, state: Key, /) -> Shown: ...
+
+    def told(self, label: Label, /) -> str:
+        """What happened, in words."""
+        ...
 
 
 class Outcome(IntEnum):
@@ -95,6 +105,14 @@ class _Graph:
     def state(self, number: int) -> Key:
         return next(islice(self.numbers, number, None))
 
+    def way(self, at: int) -> list[Key]:
+        """The shortest way to a state, that state included."""
+        way = [at]
+        while way[-1]:
+            way.append(self.parents[way[-1]])
+        wanted = set(way)
+        return [state for number, state in enumerate(islice(self.numbers, at + 1)) if number in wanted]
+
 
 def explore(
     world: Explorable,
@@ -134,6 +152,7 @@ def _explore(world: Explorable, states_max: int, seconds_max: float, progress: C
         _rest(world, graph, found)
     elif found.outcome is Outcome.FINE:
         found.outcome = Outcome.INCOMPLETE
+        _growing(world, graph, found)
     found.seconds = time.perf_counter() - begun
     return found
 
@@ -198,17 +217,31 @@ def _wrong(world: Explorable, graph: _Graph, found: Found, outcome: Outcome, wha
 
 def _trace(world: Explorable, graph: _Graph, found: Found, at: int) -> None:
     """The shortest way to a state, with the labels found again."""
-    way = [at]
-    while way[-1]:
-        way.append(graph.parents[way[-1]])
-    way.reverse()
-    states = [graph.state(number) for number in way]
-    found.path = [(world.shown(one), _label(world, one, other)) for one, other in pairwise(states)]
+    states = graph.way(at)
+    found.path = [(world.shown(one), _step(world, one, other)[0]) for one, other in pairwise(states)]
     found.end = world.shown(states[-1])
 
 
-def _label(world: Explorable, one: Key, other: Key) -> Label:
-    return next(label for after, _, label in world.successors(one) if after == other)
+def _step(world: Explorable, one: Key, other: Key) -> tuple[Label, bool]:
+    """`(label, is it a fault)` of the first step between two states."""
+    return next((label, fault) for after, fault, label in world.successors(one) if after == other)
+
+
+# ---- worlds without an end -----------------------------------------------------------------------------------
+
+
+def _growing(world: Explorable, graph: _Graph, found: Found) -> None:
+    """Why the limit may have been reached: on the way to the last state, the same steps come again and again without a fault, and
+    differ in numbers only. That is a livelock; the states differ, so that no search comes to its end."""
+    states = graph.way(len(graph.numbers) - 1)
+    steps = [_step(world, one, other) for one, other in pairwise(states)]
+    bare = ["" if fault else re.sub(NUMBER, "N", world.told(label)) for label, fault in steps]
+    for length in range(1, len(bare) // TIMES + 1):
+        tail = bare[-length * TIMES :]
+        if all(tail) and tail == tail[:length] * TIMES:
+            found.loop = [label for label, _ in steps[-length:]]
+            found.what = "a livelock that grows, where only numbers change: " + "; ".join(tail[:length])
+            return
 
 
 # ---- LIVE-1 --------------------------------------------------------------------------------------------------

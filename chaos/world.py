@@ -23,6 +23,7 @@ from .possible import Possible
 from .possible import State as State
 from .possible import Successor as PackedSuccessor
 from .setup import opened
+from .words import what_happened
 from .world_file import WorldFile
 
 Successor = tuple[State, bool, Label]
@@ -118,6 +119,9 @@ class Packed:
 
     def shown(self, state: int) -> State:
         return self.world.unpack(state)
+
+    def told(self, label: Label) -> str:
+        return what_happened(self.cast, label[0])
 
     # ---- what must hold --------------------------------------------------------------------------------------
 

@@ -53,6 +53,9 @@ class Graph:
     def shown(self, state: State) -> State:
         return state
 
+    def told(self, label: Label) -> str:
+        return str(label[0][0])
+
 
 def test_everything_is_seen_once() -> None:
     found = explore(Graph({0: [(1, False), (2, False)], 1: [(3, False)], 2: [(3, False)], 3: []}, rest=(3,)))
@@ -91,6 +94,23 @@ def test_a_limit_is_no_verdict() -> None:
     assert found.outcome is Outcome.INCOMPLETE
     assert not found.complete
     assert found.limit == "10 states"
+
+
+def test_a_livelock_that_grows_is_named() -> None:
+    ways = {3 * at + turn: [(3 * at + turn + 1, False)] for at in range(100) for turn in range(3)}
+
+    class Growing(Graph):
+        def told(self, label: Label) -> str:
+            to = int(str(label[0][0]).split()[1])
+            return f"{('ask', 'answer', 'timer')[to % 3]} {to}"
+
+    found = explore(Growing(ways, rest=()), states_max=50)
+    assert found.outcome is Outcome.INCOMPLETE
+    assert found.what == "a livelock that grows, where only numbers change: ask N; answer N; timer N"
+    assert len(found.loop) == 3
+    faults = {at: [(after, after % 3 == 0) for after, _ in steps] for at, steps in ways.items()}
+    paid = explore(Growing({at: [*steps, (900, False)] for at, steps in faults.items()}, rest=(900,)), states_max=50)
+    assert (paid.outcome, paid.what) == (Outcome.INCOMPLETE, ""), "what faults pay for has an end"
 
 
 @pytest.mark.parametrize("seed", range(40))
