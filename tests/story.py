@@ -21,6 +21,8 @@ from pinfold.core.audit import audit
 from pinfold.core.ids import NO_COPY, Cause, CopyId, GroupId, HoldId, MovePolicy, NodeName, Peer, Reason, SessionId, Tier
 from pinfold.core.state import DirectoryConfig
 
+from .model_based.models import MODELS
+from .model_based.told import ModelPlay
 from .node_world import checksums_of, content, manifest_of
 from .story_world import DIRECTORY, Letter, StoryWorld, named_copy
 
@@ -86,7 +88,7 @@ class Story:
 
     def do(self, words: list[str]) -> None:
         verb = VERBS.get(words[0])
-        if isinstance(self.world, Play | SimPlay):
+        if isinstance(self.world, Play | SimPlay | ModelPlay):
             self.world.do(words)
         elif verb is not None:
             verb(self, words[1:])
@@ -123,6 +125,10 @@ class Story:
     def simulate(self, words: list[str]) -> None:
         """simulate SEED PROFILE: a simulated cluster; from here on each line is one of its actions (`pinfold.chaos.sim_play`)."""
         self.world = SimPlay(int(words[0]), words[1])
+
+    def model(self, words: list[str]) -> None:
+        """model NAME: a state machine of tests/model_based; from here on each line is one of its rules."""
+        self.world = ModelPlay(MODELS[words[0]])
 
     def show(self, words: list[str]) -> None:
         """show GROUP... | NODE...: the record, or what a node has."""
@@ -354,6 +360,7 @@ VERBS: dict[str, Callable[[Story, list[str]], None]] = {
     "world": Story.begin,
     "explore": Story.explore,
     "simulate": Story.simulate,
+    "model": Story.model,
     "show": Story.show,
     "put": Story.put,
     "rest": Story.rest,

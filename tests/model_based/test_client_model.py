@@ -12,24 +12,31 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import invariant
 
 from pinfold.core import commands as c
 from pinfold.core.calls import Ask, Call, CancelCall, Do, Done, Failed, GetGroup, GotGroup, Op, PutDone
 from pinfold.core.client_state import Degradation
 from pinfold.core.events import PeerUnreachable, Tick
-from pinfold.core.ids import GroupId, HoldId, Peer
+from pinfold.core.ids import HoldId, Peer
 from tests.client_cluster import FakeCluster, run_to_quiet
 from tests.client_world import DIRECTORY, NODE, Script, put_of
+from tests.model_based.told import Told, initialize, rule
 
 NAMES = ("a", "b", "c")
 PUTS = {put_of(name, blocks=3).spec.group: put_of(name, blocks=3) for name in NAMES}
-GROUPS = list(PUTS)
+GROUP = {put.spec.key.prefix: group for group, put in PUTS.items()}
+GROUPS = st.sampled_from(NAMES)
 WIRE_MAX = 60
+PICK = st.integers(0, 1_000)
+"""One of those that are there, counted round."""
 
 
-class ClientModel(RuleBasedStateMachine):
+class ClientModel(Told):
     """Rules are what callers, the wire, the clock and the other side may do."""
+
+    NAME = "client"
+    COMMAND = "python -m pytest tests/model_based/test_client_model.py"
 
     @initialize(
         window=st.sampled_from([1, 3, 32]),
@@ -57,50 +64,48 @@ class ClientModel(RuleBasedStateMachine):
         self.asked[self.calls] = op
         self.step(Call(self.calls, op, timeout_ms))
 
-    @rule(group=st.sampled_from(GROUPS), timeout_ms=st.sampled_from([50, 1_000, 8_000]), keep=st.booleans())
-    def put(self, group: GroupId, timeout_ms: int, keep: bool) -> None:
-        put = put_of(PUTS[group].spec.key.prefix, blocks=3, keep_pin=keep, request=f"put {self.calls + 1}")
+    @rule(group=GROUPS, timeout_ms=st.sampled_from([50, 1_000, 8_000]), keep=st.booleans())
+    def put(self, group: str, timeout_ms: int, keep: bool) -> None:
+        put = put_of(group, blocks=3, keep_pin=keep, request=f"put {self.calls + 1}")
         self.submit(put, timeout_ms)
 
-    @rule(group=st.sampled_from(GROUPS), timeout_ms=st.sampled_from([50, 1_000, 8_000]), keep=st.booleans())
-    def get(self, group: GroupId, timeout_ms: int, keep: bool) -> None:
-        layout = PUTS[group].spec.key.layout
-        self.submit(GetGroup(group, request=f"get {self.calls + 1}", keep_pin=keep, layout=layout), timeout_ms)
+    @rule(group=GROUPS, timeout_ms=st.sampled_from([50, 1_000, 8_000]), keep=st.booleans())
+    def get(self, group: str, timeout_ms: int, keep: bool) -> None:
+        layout = PUTS[GROUP[group]].spec.key.layout
+        self.submit(GetGroup(GROUP[group], request=f"get {self.calls + 1}", keep_pin=keep, layout=layout), timeout_ms)
 
-    @rule(group=st.sampled_from(GROUPS), timeout_ms=st.sampled_from([50, 1_000]))
-    def ref(self, group: GroupId, timeout_ms: int) -> None:
-        self.submit(Do(c.Ref(group, f"ref {self.calls + 1}")), timeout_ms)
+    @rule(group=GROUPS, timeout_ms=st.sampled_from([50, 1_000]))
+    def ref(self, group: str, timeout_ms: int) -> None:
+        self.submit(Do(c.Ref(GROUP[group], f"ref {self.calls + 1}")), timeout_ms)
 
-    @rule(group=st.sampled_from(GROUPS), other=st.sampled_from(GROUPS))
-    def batch(self, group: GroupId, other: GroupId) -> None:
+    @rule(group=GROUPS, other=GROUPS)
+    def batch(self, group: str, other: str) -> None:
         request = f"batch {self.calls + 1}"
-        self.submit(Do(c.Batch((c.Ref(group, request), c.Pin(other, request=request + "b")))), 1_000)
+        self.submit(Do(c.Batch((c.Ref(GROUP[group], request), c.Pin(GROUP[other], request=request + "b")))), 1_000)
 
-    @rule(data=st.data())
-    def release(self, data: st.DataObject) -> None:
+    @rule(number=PICK)
+    def release(self, number: int) -> None:
         if self.kept:
-            hold = data.draw(st.sampled_from(self.kept))
-            self.kept.remove(hold)
+            hold = self.kept.pop(number % len(self.kept))
             kind = self.cluster.holds.get(hold, ("ref",))[0]
             self.submit(Do(c.Unref(hold) if kind == "ref" else c.Unpin(hold)), 1_000)
 
-    @rule(groups=st.lists(st.sampled_from(GROUPS), min_size=1, max_size=3).map(tuple))
-    def locate(self, groups: tuple[GroupId, ...]) -> None:
-        self.submit(Ask(c.Locate(Peer(""), "", groups)), 1_000)
+    @rule(groups=st.lists(GROUPS, min_size=1, max_size=3).map(tuple))
+    def locate(self, groups: tuple[str, ...]) -> None:
+        self.submit(Ask(c.Locate(Peer(""), "", tuple(GROUP[name] for name in groups))), 1_000)
 
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
+    @rule(number=PICK)
+    def cancel(self, number: int) -> None:
         if self.calls:
-            self.step(CancelCall(data.draw(st.integers(1, self.calls))))
+            self.step(CancelCall(1 + number % self.calls))
 
     # -- the wire
 
-    @rule(data=st.data(), count=st.integers(1, 6))
-    def deliver(self, data: st.DataObject, count: int) -> None:
-        for _ in range(count):
+    @rule(numbers=st.lists(PICK, min_size=1, max_size=6))
+    def deliver(self, numbers: list[int]) -> None:
+        for number in numbers:
             if self.wire:
-                index = data.draw(st.integers(0, len(self.wire) - 1))
-                self.arrive(*self.wire.pop(index))
+                self.arrive(*self.wire.pop(number % len(self.wire)))
 
     @rule(count=st.integers(1, 20))
     def deliver_in_order(self, count: int) -> None:
@@ -108,19 +113,19 @@ class ClientModel(RuleBasedStateMachine):
             if self.wire:
                 self.arrive(*self.wire.pop(0))
 
-    @rule(data=st.data())
-    def lose(self, data: st.DataObject) -> None:
+    @rule(number=PICK)
+    def lose(self, number: int) -> None:
         if self.wire:
-            self.wire.pop(data.draw(st.integers(0, len(self.wire) - 1)))
+            self.wire.pop(number % len(self.wire))
 
-    @rule(data=st.data())
-    def repeat(self, data: st.DataObject) -> None:
+    @rule(number=PICK)
+    def repeat(self, number: int) -> None:
         if self.wire:
-            self.wire.append(data.draw(st.sampled_from(self.wire)))
+            self.wire.append(self.wire[number % len(self.wire)])
 
-    @rule(peer=st.sampled_from([DIRECTORY, NODE]))
-    def unreachable(self, peer: Peer) -> None:
-        self.step(PeerUnreachable(peer))
+    @rule(peer=st.sampled_from([str(DIRECTORY), str(NODE)]))
+    def unreachable(self, peer: str) -> None:
+        self.step(PeerUnreachable(Peer(peer)))
 
     # -- the clock and the other side
 
@@ -135,9 +140,9 @@ class ClientModel(RuleBasedStateMachine):
             self.script.now = max(self.script.now, self.script.alarm)
             self.step(Tick())
 
-    @rule(group=st.sampled_from(GROUPS))
-    def evict(self, group: GroupId) -> None:
-        self.cluster.evict(group)
+    @rule(group=GROUPS)
+    def evict(self, group: str) -> None:
+        self.cluster.evict(GROUP[group])
 
     @rule()
     def overload(self) -> None:
@@ -192,7 +197,7 @@ class ClientModel(RuleBasedStateMachine):
             for request, times in self.cluster.applied.items():
                 assert times <= 1 or request.startswith(("put", "get")), request  # these may take several commands
 
-    def teardown(self) -> None:
+    def end(self) -> None:
         if not hasattr(self, "script"):
             return
         self.cluster.overloaded = self.cluster.full = 0

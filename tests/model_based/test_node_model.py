@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition
 
 from pinfold.core import events, orders, reports, requests
 from pinfold.core.commands import Spec
@@ -34,6 +34,7 @@ from ..node_world import (
     spec_of,
     write_of,
 )  # fmt: skip
+from .told import Told, rule
 
 PICK = st.integers(0, 1_000)
 LOCAL = st.sampled_from([Tier.DRAM, Tier.SSD])
@@ -58,7 +59,10 @@ class KeepingWorld(NodeWorld):
         return event
 
 
-class NodeAgainstDictionary(RuleBasedStateMachine):
+class NodeAgainstDictionary(Told):
+    NAME = "node"
+    COMMAND = "python -m pytest tests/model_based/test_node_model.py"
+
     def __init__(self) -> None:
         super().__init__()
         self.boots = 0
@@ -370,7 +374,7 @@ class NodeAgainstDictionary(RuleBasedStateMachine):
             if copy.condition is reports.Condition.VERIFIED and not copy.failed:
                 assert copy.manifest == manifest_of(*self.names[copy.copy])
 
-    def teardown(self) -> None:
+    def end(self) -> None:
         """Faults stop, everybody lets go: each request has one answer and nothing is left."""
         world = self.world
         self.process_exits()
