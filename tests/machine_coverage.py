@@ -78,7 +78,8 @@ def argument(item: str) -> str:
 
 
 def reached_by_tests() -> dict[str, dict[str, list[str]]]:
-    """Kind -> item -> areas. Runs the tests of all areas; that one fails is told where it fails."""
+    """Kind -> item -> areas; of a reason: the machines that give it, each with areas. Runs the tests of all areas; one that fails
+    is told where it fails."""
     files = [f"tests/{name}.py" for names in AREAS.values() for name in names]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     with tempfile.TemporaryDirectory() as folder:
@@ -90,11 +91,18 @@ def reached_by_tests() -> dict[str, dict[str, list[str]]]:
         seen = [json.loads(line) for line in target.read_text().splitlines()]
     area_of = {f"tests/{name}.py": area for area, names in AREAS.items() for name in names}
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in KINDS}
+    givers: dict[tuple[str, str], list[str]] = {}
     for area in AREAS:
+        mine = [one for one in seen if area_of[one["file"]] == area]
         for kind in KINDS:
-            told = {item for one in seen if area_of[one["file"]] == area for item in one[HEADS[kind][2]]}
-            for item in sorted(told if kind != "reasons" else {name.partition(": ")[2] for name in told}):
-                found[kind].setdefault(item, []).append(area)
+            for item in sorted({item for one in mine for item in one[HEADS[kind][2]]}):
+                if kind == "reasons":
+                    machine, _, reason = item.partition(": ")
+                    givers.setdefault((reason, machine), []).append(area)
+                else:
+                    found[kind].setdefault(item, []).append(area)
+    for (reason, machine), areas in sorted(givers.items()):
+        found["reasons"].setdefault(reason, []).append(f"{machine} ({', '.join(areas)})")
     return found
 
 
