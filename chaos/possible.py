@@ -214,13 +214,15 @@ class Possible:
     def _kind(self, words: tuple[Any, ...]) -> str:
         """What happened, without who and which."""
         head = str(words[0])
+        if words[-1] == f"and {LAST_WORDS}":
+            return LAST_WORDS
         if head in self.cast.clients:
             return str(words[1])
         if head == "due":
             return f"due {words[2] if words[1] in self.cast.nodes else words[1]}"
         if head == "crash":
             return "crash node" if words[1] in self.cast.nodes else "crash directory"
-        return LAST_WORDS if words[-1] == f"and {LAST_WORDS}" else head
+        return head
 
     def _client_changes(self, head: State, place: int, quiet: bool) -> list[Change]:
         found: list[Change] = []

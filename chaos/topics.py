@@ -75,7 +75,7 @@ TOPICS: Final[dict[str, Callable[[World], bool]]] = {
     "commit outcome unknown": lambda w: _fault(w, "crash after the commit"),
     "restart": lambda w: ("restart", False) in w.possible.happened,
     "lapse": lambda w: _fault(w, "due lease over"),
-    "return in the same boot": _returned,
+    "return in the same boot": lambda w: _fault(w, "due lease over") and _returned(w),
     "a deposed directory still sending": lambda w: _directory(w, lambda site: site.deposed) and w.possible.deposed_spoke,
     "session expiry": lambda w: _fault(w, "due session over"),
     "readers inside": lambda w: _node(w, lambda site: bool(_state(site).guards)),
