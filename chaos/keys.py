@@ -126,6 +126,7 @@ def node_key(state: NodeState) -> Key:
         tuple([(*c, int(tier), u.tries) for (c, tier), u in state.unreleased.items()]),
         tuple([(*c, tuple([(int(t), n) for t, n in parts])) for c, parts in state.quarantine.items()]),
         tuple([(*c, int(reason)) for c, reason in state.failed_spills.items()]),
+        tuple([(int(tier), slots) for tier, slots in state.short.items()]),
         state.next_number,
         state.move_again_at > 0,
         state.started,

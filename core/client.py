@@ -91,7 +91,8 @@ def accept(turn: Turn, event: Call) -> None:
 
 
 def _refuse(turn: Turn, event: Call) -> Refusal | None:
-    """Limits first, then breaker, then rate: a call that is refused takes nothing (REFUSE-1)."""
+    """Limits first, then breaker, then rate: a call that is refused takes nothing (REFUSE-1). What gives back is not refused for
+    the breaker's sake: it waits until that lets it through, or goes on in the background."""
     state, config, op = turn.state, turn.config, event.op
     if event.timeout_ms < 0:
         return Refusal("BadRequest", "a negative timeout")
@@ -107,8 +108,10 @@ def _refuse(turn: Turn, event: Call) -> Refusal | None:
             return Refusal("Overloaded", guard="queue_max")
         if len(state.holds) >= config.holds_max:
             return Refusal("Overloaded", guard="holds_max")
+    if gives_back:
+        return None
     refusal = _breaker(turn, op)
-    if refusal is not None or gives_back or config.calls_per_s <= 0:
+    if refusal is not None or config.calls_per_s <= 0:
         return refusal
     state.calls_bucket, wait = rate.take(state.calls_bucket, turn.now, config.calls_per_s, config.calls_burst)
     return Refusal("RateLimited", retry_after_ms=wait) if wait else None
@@ -117,8 +120,6 @@ def _refuse(turn: Turn, event: Call) -> Refusal | None:
 def _breaker(turn: Turn, op: Any) -> Refusal | None:
     """The breaker of the peer that the call would begin with."""
     if isinstance(op, GetGroup) and turn.config.degradation is Degradation.LOCAL_ONLY:
-        return None
-    if isinstance(op, CloseSessionOp) and turn.state.session.phase is not SessionPhase.OPEN:
         return None
     target = DIRECTORY
     if isinstance(op, ReadRoute):

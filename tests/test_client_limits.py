@@ -178,6 +178,33 @@ def test_a_silent_directory_opens_its_breaker_and_new_calls_are_refused_at_once(
     assert not s.client.state.breakers
 
 
+@pytest.mark.parametrize("patient", [True, False])
+def test_what_gives_back_is_taken_while_the_breaker_is_open_and_sent_when_it_lets_it_through(patient: bool) -> None:
+    """A caller that is done with a hold must be able to say so. Whether it waits or not, the release is not forgotten."""
+    s = Script(breaker=BREAKER)
+    s.call("x", Do(c.Ref(G)))
+    s.open()
+    command = s.body(c.Ref)
+    s.answer(command, referred(command))
+    hold = hold_of(command)
+    for _ in range(3):
+        s.step(PeerUnreachable(DIRECTORY))
+        s.pass_ms(5)
+    s.call("y", Do(c.Ref(G)))
+    assert s.failed("y") == "BreakerOpen"
+    s.sent.clear()
+    s.call("z", Do(c.Unref(hold)), timeout_ms=60_000 if patient else 100)
+    assert s.none_sent(c.Command)
+    s.pass_ms(150)
+    assert ("z" in s.replies) is not patient
+    s.pass_ms(1_000)
+    release = s.body(c.Unref)
+    assert release.body == c.Unref(hold)
+    s.answer(release, a.Released(G, hold, 4))
+    assert isinstance(s.replies["z"], Done if patient else Failed)
+    assert not s.client.state.holds
+
+
 def test_the_wires_word_counts_as_a_failure_and_is_no_proof() -> None:
     s = Script(breaker=BREAKER)
     s.call("x", Do(c.Ref(G)))
