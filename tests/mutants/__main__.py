@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="append", default=[], metavar="C", help="this check only (may be repeated)")
     parser.add_argument("--json", action="store_true", help="one object on standard output")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="with --deep: processor seconds for a cell (10)")
+    parser.add_argument("--seconds", type=float, default=6.0, help="with --deep: processor seconds for a cell (6)")
     parser.add_argument("--pairs", action="store_true", help="with --deep: only look for two killers of each, soon")
     parser.add_argument("--write", action="store_true", help="with --deep: keep the killers found, write specs/mutants.md")
     return program(Given(**vars(parser.parse_args(arguments))))

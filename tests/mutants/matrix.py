@@ -15,7 +15,6 @@ from tests.mutants.reach import replaced_by
 from tests.mutants.record import Mutant
 from tests.mutants.survey import Survey
 
-CELL_CPU_S = 10.0
 SECOND_LOOK = 12
 """So many more points at most, to find another oracle than one that all checks share."""
 

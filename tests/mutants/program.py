@@ -39,7 +39,7 @@ class Given:
     check: tuple[str, ...] = ()
     json: bool = False
     jobs: int = 2
-    seconds: float = 10.0
+    seconds: float = 6.0
     pairs: bool = False
     write: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -82,7 +83,8 @@ def rows_as_they_are() -> Iterator[None]:
 
 def run(point: str, mutant: Mutant) -> Death | None:
     contract: Contract = next(one for one in contracts() if one.function == point)
-    with rows_as_they_are():
+    with rows_as_they_are(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of CrossHair's own imports
         settled = analyse(contract, "", SECONDS)
     if settled.verdict != "refuted":
         return None
