@@ -194,6 +194,18 @@ def test_above_the_high_mark_the_coldest_go_until_the_low_mark() -> None:
     assert gone(world, names) == "BCDEF", "19 in use, 14 at the low mark; A was used last"
 
 
+def test_the_step_that_crosses_the_high_mark_asks_for_a_tick_at_once() -> None:
+    """Relief is the Tick's: without the wake-up a node would stay above its mark until something else is due."""
+    world = World(N1, capacity=20, high=900, low=500)
+    for number in range(9):
+        world.tick()
+        world.create(f"g{number}", blocks=2)
+    assert world.ready.alarm is not None
+    assert world.ready.alarm > world.now, "18 of 20 slots are the mark, not above it"
+    world.create("more", blocks=2)
+    assert world.ready.alarm == world.now
+
+
 def test_what_is_on_its_way_out_is_not_asked_for_twice() -> None:
     """Freeing copies still count as used: without seeing that they leave, each Tick would evict as much again."""
     world = World(N1, capacity=10, high=800, low=500)

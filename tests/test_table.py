@@ -15,6 +15,7 @@ from pinfold.core import effects, ledger, rows
 from pinfold.core.directory import Directory
 from pinfold.core.errors import REFUSALS, InvariantViolation
 from pinfold.core.ids import Role, State
+from pinfold.core.records import evolve
 from pinfold.core.rows import NOWHERE
 from pinfold.core.state import Copy, DirectoryConfig, DirectoryState, Group, GroupRecord, Meta
 from pinfold.core.table import MOVING, READABLE, REFUSES, ROWS, TABLE, Guard, On, Row, find, refusal_of
@@ -57,6 +58,20 @@ def happens(case: Case, on: On) -> tuple[str, State]:
     assert turn.revision == REVISION
     assert [write[0] for write in turn.persist] == [effects.GROUPS]
     return "", state.groups[group.id].state
+
+
+def test_a_body_that_ends_where_the_table_does_not_say_so_is_a_violation() -> None:
+    row = next(row for row in ROWS if row.on is On.PIN and row.state is State.LOCAL)
+    case = oracle.blank(row, Role.AUTHORITATIVE)
+
+    def strays(g: Group, c: Copy, k: rows.Facts) -> tuple[Group, Copy | None]:
+        return evolve(g, state=State.EVICTED), c
+
+    wrong = Row(row.state, row.on, row.role, row.to, row.guards, strays, row.rest, row.effects)
+    turn = Turn(state_of(case), DirectoryConfig(), NOW, revision=REVISION - 1)
+    with pytest.raises(InvariantViolation, match=r"row LOCAL/PIN ended in EVICTED") as broken:
+        ledger.change(turn, case.g(), wrong, case.c(), case.k())
+    assert broken.value.invariant == "EPOCH-1"
 
 
 # ---- the table itself ----------------------------------------------------------------------------------------
