@@ -5,5 +5,7 @@
     world       what can happen next in a world                    world_file  worlds as data, `specs/worlds/*.toml`
     directory_site, node_site, actor, memory                       the parties of a world: real machines, and a scripted client
     properties  what is checked of a step, and between parties     keys, pool  when two states are the same
+    play        a world played by hand, a step a line              coverage    rows, guards, reasons, events gone through
+    scenario    a counterexample for `tests/scenarios`             itf         a counterexample in the Informal Trace Format
     record      what clients ask and are told, written down        history     the file; history_check, history_search: can it be?
 """

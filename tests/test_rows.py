@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from pinfold.chaos.coverage import watched
 from pinfold.core import commands as c
 from pinfold.core import reports
 from pinfold.core.ids import CopyId, HoldId, NodeName, Reason, Role, State
 from pinfold.core.table import READABLE, ROWS, On, Row
 
 from .directory_world import N1, N2, N3, STORE, World, id_of
-from .row_recorder import recorded
 
 N4, N5, N6 = NodeName("n4"), NodeName("n5"), NodeName("n6")
 
@@ -139,6 +139,6 @@ HAPPEN: dict[On, Callable[[Scene, Row], object]] = {
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_row_is_reached_through_the_door(row: Row) -> None:
     scene = Scene(row.state)
-    with recorded() as reached:
+    with watched() as coverage:
         HAPPEN[row.on](scene, row)
-    assert row.name in reached, f"not reached: {row.name}; reached were {sorted(reached)}"
+    assert row.name in coverage.taken, f"not reached: {row.name}; reached were {sorted(coverage.taken)}"
