@@ -12,7 +12,7 @@ import pytest
 from pinfold.core import commands as c
 from pinfold.core import invariants
 from pinfold.core.errors import InvariantViolation
-from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, Role, SessionId, State
+from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, Role, SessionId, State, Tier
 from pinfold.core.invariants import INVARIANTS, check_all, check_group, check_progress
 from pinfold.core.records import evolve
 from pinfold.core.state import Hold
@@ -108,6 +108,9 @@ BROKEN: dict[str, tuple[str, str, Callable[[World], object]]] = {
     "an answer too many": ("ONCE-1", "outside", too_many),
     "an index that forgot": ("DUR-1", "unsettled", lambda w: w.state.unsettled.clear()),
     "an index that kept": ("DUR-1", "by_block", lambda w: w.state.by_block.setdefault("x", {}).update({A: None})),
+    "an order about nothing": ("DUR-1", "ordered", lambda w: w.state.ordered.update({CopyId(0, 1, 9): 3})),
+    "a tier of nothing": ("DUR-1", "hints", lambda w: w.state.hints.update({CopyId(0, 1, 9): Tier.SSD})),
+    "a use of nothing": ("DUR-1", "access", lambda w: w.state.access.update({GroupId(b"x" * 16): w.state.access[A]})),
     "a due that nobody looks at": ("DUR-1", "timed", lambda w: w.state.timed.clear()),
 }
 
