@@ -121,6 +121,21 @@ def test_pages_follow_the_order_of_ids_and_meet_every_group_once(world: World) -
     assert seen == sorted(world.state.groups)
 
 
+def test_a_block_that_groups_share_leads_to_all_of_them_that_there_are(world: World) -> None:
+    """The index of blocks has a list for each: whoever comes adds itself, whoever is forgotten leaves the others there."""
+
+    def sharing() -> list[GroupId]:
+        return [line.group for line in world.query(c.ListGroups(CLIENT, "", block="shared")).groups]
+
+    copies = {name: world.put(name, block_ids=("shared",)) for name in "ABC"}
+    assert sharing() == sorted(map(id_of, "ABC"))
+    world.do(c.Evict(id_of("A")))
+    world.freed(copies["A"])
+    world.tick()
+    assert id_of("A") not in world.state.groups
+    assert sharing() == sorted(map(id_of, "BC"))
+
+
 def test_a_page_is_filtered_by_request_block_node_tenant_and_model(world: World) -> None:
     world.put("A", N1, request="r1")
     world.put("B", N2, request="r1")
