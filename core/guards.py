@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .events import ProcessExited, RegistrationWithdrawn
 from .freeing import settle
-from .ids import CopyId
+from .ids import CopyId, NodeName
 from .node_state import Copy, Guard, Kind, NodeState, mask_of, readable_place
 from .node_turn import Turn
 from .orders import PeerGone
@@ -127,6 +127,17 @@ def peer_gone(turn: Turn, event: PeerGone) -> None:
     for guard in gone:
         end_guard(turn, guard)
     turn.quiet = not gone
+
+
+def peers_of(state: NodeState, shard: int) -> tuple[tuple[NodeName, int], ...]:
+    """The registrations of other nodes that own guards on copies of this shard: `(node, incarnation)`, each once."""
+    found: dict[tuple[NodeName, int], None] = {}
+    for guard in state.guards.values():
+        kind, _, peer = guard.owner.partition(":")
+        name, _, incarnation = peer.rpartition("/")
+        if kind == "peer" and guard.copy.shard == shard and incarnation.isdecimal():
+            found[NodeName(name), int(incarnation)] = None
+    return tuple(found)
 
 
 def writer_guard(state: NodeState, copy: CopyId) -> Guard | None:

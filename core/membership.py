@@ -113,6 +113,10 @@ def heartbeat(turn: Turn, event: Heartbeat) -> None:
     state.links[node.name] = Link(seen, seen_at, link.ready, event.tiers, event.stuck)
     if capacity.withheld(state, node.name) > withheld:
         turn.wake(turn.now)
+    for name, incarnation in event.peers:
+        peer = state.nodes.get(name)
+        if peer is not None and peer.incarnation > incarnation:
+            turn.send.append(Send(node.address, orders.PeerGone(meta.shard, meta.term, name, incarnation)))
     wanted = not link.ready or not same_term or behind
     turn.send.append(Send(node.address, orders.HeartbeatSeen(meta.shard, meta.term, node.incarnation, wanted)))
 

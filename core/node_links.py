@@ -6,7 +6,7 @@ at 0, and a full inventory follows, because the directory has to learn what is h
 
 from __future__ import annotations
 
-from .guards import stuck_lines
+from .guards import peers_of, stuck_lines
 from .ids import NO_COPY, CopyId
 from .jobs import tell_again
 from .node_state import Copy, Link, NodeConfig, NodeState, fills, readable_place
@@ -141,7 +141,11 @@ def _beat(turn: Turn, link: Link) -> None:
     stuck = stuck_lines(turn.state, turn.now, config.guard_stuck_ms, config.stuck_max)
     turn.state.links[link.shard] = evolve(link, heartbeat_at=turn.now + config.heartbeat_ms)
     turn.send(
-        link.peer, Heartbeat(config.name, link.incarnation, link.term, link.number, fills(turn.state), stuck, config.address)
+        link.peer,
+        Heartbeat(
+            config.name, link.incarnation, link.term, link.number, fills(turn.state), stuck, config.address,
+            peers_of(turn.state, link.shard),
+        ),
     )
 
 

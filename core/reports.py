@@ -58,6 +58,8 @@ class Heartbeat:
     stuck: tuple[str, ...] = ()
     address: Peer = Peer("")
     """Where the sender can be told that it has been replaced; "" means the address on record."""
+    peers: tuple[tuple[NodeName, int], ...] = ()
+    """Registrations of other nodes that own guards here; of each that is over, `PeerGone` tells, again and again."""
 
 
 class Condition(IntEnum):

@@ -109,6 +109,18 @@ def test_a_guard_ends_by_the_kernels_word_or_by_withdrawal(world: NodeWorld, own
     assert world.facts()[-1] == Freed(C1)
 
 
+def test_heartbeats_name_the_registrations_that_own_guards_until_these_have_ended(world: NodeWorld) -> None:
+    for number, owner in enumerate(("peer:n2/5", "peer:n2/5", "peer:rack/n4/2")):
+        world.step(requests.Acquire(WRITER, f"g{number}", owner, C1))
+    world.tick(1_000)
+    assert world.messages(reports.Heartbeat)[-1].peers == (("n2", 5), ("rack/n4", 2))
+    world.step(orders.PeerGone(0, 1, NodeName("n2"), 5))
+    world.step(requests.Acquire(WRITER, "g4", ENGINE, C1))
+    world.step(requests.Acquire(WRITER, "g5", "peer:nobody", C1))
+    world.tick(1_000)
+    assert world.messages(reports.Heartbeat)[-1].peers == (("rack/n4", 2),)
+
+
 def test_a_guard_that_does_not_end_is_named_in_each_heartbeat(world: NodeWorld) -> None:
     world.step(acquire())
     world.tick(29_999)

@@ -73,6 +73,22 @@ def test_others_are_told_that_a_registration_is_over(world: World) -> None:
     assert notices(world, orders.PeerGone, N1) == []
 
 
+def test_who_has_not_heard_that_a_registration_is_over_is_told_again(world: World) -> None:
+    """`PeerGone` may be lost; whoever still has guards of that registration says so with each heartbeat."""
+    old = world.incarnation(N1)
+    now = world.register(N1, "b2")
+    world.restart()
+    term = world.state.meta.term
+    for _ in range(2):
+        peers = ((N1, old), (N1, now), (NodeName("n9"), 1))
+        ready = world.step(reports.Heartbeat(N2, world.incarnation(N2), term, 0, peers=peers))
+        gone = [send for send in ready.send if isinstance(send.message, orders.PeerGone)]
+        assert [(send.target, send.message) for send in gone] == [("node/n2", orders.PeerGone(0, term, N1, old))]
+    world.lapse(N1)
+    ready = world.step(reports.Heartbeat(N2, world.incarnation(N2), term, 0, peers=((N1, now),)))
+    assert not [send for send in ready.send if isinstance(send.message, orders.PeerGone)], "it may come back"
+
+
 @pytest.mark.parametrize(
     "event",
     [
