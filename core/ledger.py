@@ -298,7 +298,7 @@ def index(state: DirectoryState, g: Group) -> None:
         state.by_request.setdefault(g.spec.request, {})[g.id] = None
     for block in g.spec.block_ids:
         known = state.by_block.get(block)
-        state.by_block[block] = (g.id,) if known is None else (*known, g.id)
+        state.by_block[block] = (g.id,) if known is None else tuple(sorted((*known, g.id)))  # as after a restart
 
 
 def unindex(state: DirectoryState, g: Group) -> None:
