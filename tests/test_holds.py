@@ -178,7 +178,7 @@ def test_a_hold_that_was_lost_says_so_once(world: World) -> None:
     world.restart()
     assert world.ask(c.KeepAlive(CLIENT, "k", world.session)).lost == (hold,)
     refusal = world.refused(c.Unpin(hold), "HoldLost")
-    assert refusal.holder == str(hold)
+    assert (refusal.holder, refusal.guard) == (str(hold), "hold_live")
     world.refused(c.Unpin(hold), "AlreadyDone")
     assert world.ask(c.KeepAlive(CLIENT, "k", world.session)).lost == ()
 
