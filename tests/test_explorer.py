@@ -7,9 +7,11 @@ import os
 import random
 import subprocess
 import sys
+from itertools import permutations, product
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from pinfold.chaos.check import check_world, main, worst
 from pinfold.chaos.coverage import watched
@@ -19,7 +21,7 @@ from pinfold.chaos.mutants import MUTANTS, planted
 from pinfold.chaos.pool import Pool, PoolFull, digest_of
 from pinfold.chaos.possible import Possible
 from pinfold.chaos.world import State, World
-from pinfold.chaos.world_file import WorldFileError, load_world, parse_world, world_names
+from pinfold.chaos.world_file import WorldFile, WorldFileError, load_world, parse_world, world_names
 from pinfold.core.errors import InvariantViolation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -300,6 +302,33 @@ def test_rows_and_guards_that_were_gone_through_are_noted() -> None:
     assert "LOCAL/MOVE/INCOMING" in coverage.taken
     assert "WRITING/SEALED/INCOMING" in coverage.taken
     assert "LOCAL/MOVE/INCOMING" not in coverage.rows_never_taken()
+
+
+def symmetries(file: WorldFile) -> int:
+    """In how many ways nodes and groups can be renamed, and clients exchanged, with the world's file as it was."""
+    shapes = {node.name: evolve(node, name="") for node in file.nodes} | {g.name: evolve(g, name="") for g in file.groups}
+    nodes, groups = [node.name for node in file.nodes], [group.name for group in file.groups]
+
+    def renamed(names: dict[str, str]) -> object:
+        def line(text: str) -> str:
+            return " ".join(names.get(word, word) for word in text.split())
+
+        scripts = [tuple(line(one) for one in script) for _, script in file.clients]
+        return [line(one) for one in file.setup], sorted(scripts), [shapes[names[name]] for name in (*nodes, *groups)]
+
+    orders = product(permutations(nodes), permutations(groups))
+    ways = [dict(zip((*nodes, *groups), (*some, *others), strict=True)) for some, others in orders]
+    itself = renamed({name: name for name in (*nodes, *groups)})
+    scripts = [script for _, script in file.clients]
+    return sum(renamed(names) == itself for names in ways) * (1 + len(scripts) - len(set(scripts)))
+
+
+def test_no_world_has_a_symmetry_that_would_pay() -> None:
+    twins = TINY.replace('a = [', 'z = ["create g at n1"]\nb = ["create g at n1"]\na = [')
+    assert symmetries(parse_world("twins", twins)) > 1
+    two_rooms = TINY.replace("[groups.g]", "[nodes.n2]\ndram = 1\n[nodes.n3]\ndram = 1\n[groups.g]")
+    assert symmetries(parse_world("rooms", two_rooms)) > 1
+    assert {name: ways for name in world_names() if (ways := symmetries(load_world(name))) != 1} == {}
 
 
 @pytest.mark.parametrize(
