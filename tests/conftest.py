@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from pinfold.chaos.mutants import planted
+from pinfold.chaos.mutants import MUTANTS, planted
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -57,6 +57,8 @@ def record(request: pytest.FixtureRequest) -> bool:
 def mutant(request: pytest.FixtureRequest) -> Iterator[str]:
     """The fault that is planted while the test runs (`--mutant NAME`), "" where there is none."""
     name = str(request.config.getoption("--mutant"))
+    if name and name not in MUTANTS:
+        pytest.fail(f"there is no mutant {name!r}", pytrace=False)
     with planted(name) if name else nullcontext():
         yield name
 
