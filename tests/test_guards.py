@@ -109,7 +109,10 @@ def test_a_guard_ends_by_the_kernels_word_or_by_withdrawal(world: NodeWorld, own
     assert world.facts()[-1] == Freed(C1)
 
 
-def test_heartbeats_name_the_registrations_that_own_guards_until_these_have_ended(world: NodeWorld) -> None:
+def test_heartbeats_name_the_registrations_that_own_guards_until_these_have_ended() -> None:
+    world = NodeWorld()
+    world.register()
+    world.put(C1, "a")
     for number, owner in enumerate(("peer:n2/5", "peer:n2/5", "peer:rack/n4/2")):
         world.step(requests.Acquire(WRITER, f"g{number}", owner, C1))
     world.tick(1_000)
