@@ -118,12 +118,13 @@ class NodeWorld:
         assert not ready.send
         return ready
 
-    def refused(self, event: Any, reason: str) -> requests.NodeRefused:
-        """The event is refused for this reason, and nothing has changed."""
+    def refused(self, event: Any, reason: str, guard: str = "") -> requests.NodeRefused:
+        """The event is refused for this reason (and by this guard, if one is named), and nothing has changed."""
         self.changes_nothing(event)
         answer = self.replies[-1][1]
         assert isinstance(answer, requests.NodeRefused)
         assert answer.refusal.reason == reason
+        assert guard in ("", answer.refusal.guard)
         assert answer.token == event.token
         return answer
 

@@ -4,6 +4,7 @@ import pytest
 
 from pinfold.core import events, orders, reports, requests
 from pinfold.core.effects import ReleaseInstance
+from pinfold.core.guards import stuck_lines
 from pinfold.core.ids import NodeName, Tier
 from pinfold.core.reports import Freed, Sealed
 
@@ -47,19 +48,39 @@ def test_a_guard_says_where_the_bytes_are(world: NodeWorld) -> None:
     assert [world.bytes[guard.tier, slot] for slot in guard.slots] == [content("a", 0), content("a", 1)]
 
 
-def test_each_wrong_guard_is_refused_and_changes_nothing(world: NodeWorld) -> None:
-    world.refused(acquire(owner="somebody"), "BadRequest")
-    world.refused(requests.Acquire(READER, "t", ENGINE, C2), "StaleCopy")
-    world.refused(acquire(write=True), "BadRequest")
+def test_each_wrong_guard_is_refused_by_name_and_changes_nothing(world: NodeWorld) -> None:
+    world.refused(acquire(owner="somebody"), "BadRequest", "owner_is_known")
+    world.refused(requests.Acquire(READER, "t", ENGINE, C2), "StaleCopy", "copy_known")
+    world.refused(acquire(write=True), "BadRequest", "write_not_ended")
     world.reserve(C2, "b")
-    world.refused(requests.Acquire(READER, "t", ENGINE, C2), "NotVerified")
-    world.refused(requests.Acquire(READER, "t", ENGINE, C2, write=True), "BadRequest")
-    world.refused(requests.Let(READER, "t", 77), "UnknownGuard")
+    world.refused(requests.Acquire(READER, "t", ENGINE, C2), "NotVerified", "verified")
+    world.refused(requests.Acquire(READER, "t", ENGINE, C2, write=True), "BadRequest", "is_the_writer")
+    world.refused(requests.Let(READER, "t", 77), "UnknownGuard", "guard_known")
     world.step(acquire(token="1"))
-    world.refused(acquire(token="1", owner="process:18/1"), "BadRequest")
+    world.refused(acquire(token="1", owner="process:18/1"), "BadRequest", "token_unused")
     world.step(acquire(token="2"))
-    world.refused(acquire(token="3"), "Overloaded")
-    world.refused(requests.Let(WRITER, "t", guard_of(world).guard), "UnknownGuard")
+    world.refused(acquire(token="3"), "Overloaded", "guards_max")
+    world.refused(requests.Let(WRITER, "t", guard_of(world).guard), "UnknownGuard", "guard_known")
+    world.order(orders.Free(C1))
+    world.refused(acquire(token="4"), "Freeing", "not_freeing")
+    world.refused(write_of(C1, "a", token="late"), "Freeing", "not_freeing")
+
+
+def test_a_write_that_is_being_ended_takes_no_more(world: NodeWorld) -> None:
+    """While the bytes are read back against the manifest nobody may change them."""
+    world.reserve(C2, "b")
+    world.do(write_of(C2, "b", range(2), "w"))
+    world.step(requests.EndWrite(WRITER, "end", C2, manifest_of("b")))
+    world.refused(requests.Acquire(WRITER, "late", ENGINE, C2, write=True), "Overloaded", "write_not_ending")
+
+
+def test_only_a_guard_on_the_copy_itself_holds_up_the_end_of_its_write(world: NodeWorld) -> None:
+    world.reserve(C2, "b")
+    world.reserve(C3, "c")
+    world.step(requests.Acquire(WRITER, "w", ENGINE, C3, write=True))
+    world.do(write_of(C2, "b", range(2), "fill"))
+    world.do(requests.EndWrite(WRITER, "end", C2, manifest_of("b")))
+    assert world.facts()[-1] == Sealed(C2, manifest_of("b"))
 
 
 def test_a_repeated_acquire_gets_the_same_guard(world: NodeWorld) -> None:
@@ -128,8 +149,11 @@ def test_a_guard_that_does_not_end_is_named_in_each_heartbeat(world: NodeWorld) 
     world.step(acquire())
     world.tick(29_999)
     assert world.messages(reports.Heartbeat)[-1].stuck == ()
-    world.tick(1_001)
-    name = f"guard {guard_of(world).guard} on c0.1.0 by {ENGINE} for 31000 ms"
+    world.tick(1)
+    named = f"guard {guard_of(world).guard} on c0.1.0 by {ENGINE}"
+    assert stuck_lines(world.node.state, world.now, 30_000, 8) == (f"{named} for 30000 ms",)
+    world.tick(1_000)
+    name = f"{named} for 31000 ms"
     assert world.messages(reports.Heartbeat)[-1].stuck == (name,)
 
 

@@ -70,6 +70,10 @@ def test_a_demotion_under_a_read_keeps_the_old_place_until_the_read_has_ended() 
     assert not world.running(ReleaseInstance)
     world.step(read_of(C1, token="second"))
     assert world.running(LoadBlocks)[-1].instance.tier is Tier.SSD  # new guards go to the new place
+    world.step(requests.Acquire(READER, "g", "process:1/1", C1))
+    guard = world.answers(requests.Guarded)[-1]
+    assert guard.tier is Tier.SSD
+    world.step(requests.Let(READER, "let", guard.guard))
     world.complete(load)
     world.complete(world.work(ReleaseInstance))
     assert tiers(world, C1) == [Tier.SSD]

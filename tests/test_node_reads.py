@@ -154,6 +154,16 @@ def test_a_free_during_a_write_answers_the_writer(world: NodeWorld) -> None:
     assert world.facts() == [Freed(C1)]
 
 
+def test_a_release_that_finds_nothing_there_is_done(world: NodeWorld) -> None:
+    """"No such bytes" is what was wanted: the slots are free, and nobody tries again."""
+    world.put(C1, "a")
+    world.order(orders.Free(C1))
+    world.fail(world.work(ReleaseInstance), Reason.LOST)
+    assert world.facts()[-1] == Freed(C1)
+    assert world.used() == 0
+    assert not world.node.state.unreleased
+
+
 def test_a_failed_release_keeps_its_slots_is_named_and_tried_again(world: NodeWorld) -> None:
     world.put(C1, "a")
     world.order(orders.Free(C1))
