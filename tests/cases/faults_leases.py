@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pinfold.core import client_get, effects, events, guards, membership, node, node_io, ordering, orders
+from pinfold.core import client_get, directory, effects, events, guards, membership, node, node_io, ordering, orders, reports
 from pinfold.core.calls import Done, GotGroup
 from pinfold.core.directory import Directory
 from pinfold.core.records import evolve
@@ -78,6 +78,16 @@ def recovery_sweeps(patch: pytest.MonkeyPatch) -> None:
 
     whole = Directory.load
     patch.setattr(Directory, "load", staticmethod(load))
+
+
+def the_last_word_has_the_name(patch: pytest.MonkeyPatch) -> None:
+    """A registration replaces another boot without saying that it means to."""
+
+    def register(turn: Any, event: Any) -> None:
+        known = turn.state.nodes.get(event.node)
+        membership.register(turn, evolve(event, over=known.incarnation if known is not None else 0))
+
+    patch.setitem(directory._HANDLERS, reports.Register, register)
 
 
 def nodes_by_name(patch: pytest.MonkeyPatch) -> None:

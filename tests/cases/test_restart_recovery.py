@@ -1,7 +1,7 @@
 """What a restart may forget, and what it may not."""
 
 from pinfold.core import commands as c
-from pinfold.core import reports, requests
+from pinfold.core import orders, reports, requests
 from pinfold.core.answers import Created, Referred
 from pinfold.core.calls import GetGroup
 from pinfold.core.ids import Peer, Role, State
@@ -92,6 +92,10 @@ def test_c61_restart_a_node_that_comes_back_under_its_name_is_not_taken_for_what
     assert (again.node, again.copy > copy) == (N1, True)
     beat_all(world)
     assert used(world, N1) == 1
+
+    # What the first process has still said comes late: it is not taken for a third one, and the second goes on.
+    world.changes_nothing(Register(N1, "b1", Peer("node/n1"), 100))
+    assert isinstance(world.beat(N1), orders.HeartbeatSeen)
 
     node = NodeWorld(boot="b2")
     node.incarnation = 2
