@@ -185,9 +185,9 @@ class World:
         return opened.session
 
     def ask(self, event: Any) -> Any:
-        """A query or session call: its one answer."""
-        replies = [reply.message for reply in self.step(event).reply if isinstance(reply.message, Told)]
-        own = [told.answer for told in replies if told.token == event.token]
+        """A query or session call: its one answer, to whoever asked."""
+        told = [reply for reply in self.step(event).reply if isinstance(reply.message, Told)]
+        own = [reply.message.answer for reply in told if (reply.target, reply.message.token) == (event.client, event.token)]
         assert len(own) == 1
         return own[0]
 

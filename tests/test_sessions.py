@@ -323,3 +323,29 @@ def test_a_command_of_a_session_that_never_was_is_refused(world: World) -> None:
     refused = world.send(c.Command(CLIENT, SessionId(999), 1, 1, c.Pin(id_of("A"), NO_COPY))).answer
     assert isinstance(refused, Refused)
     assert refused.refusal.reason == "SessionEnded"
+
+
+def test_the_directory_wakes_for_the_end_of_a_new_session_and_of_a_resumed_one(world: World) -> None:
+    """With nothing else due nobody would end it: HOLD-2 hangs on this alarm."""
+    world.tick()
+    due = world.config.session_lease_ms_min
+    for token in ("first", "again"):
+        world.open(name="job", token=token, lease_ms=due)
+        assert world.ready.alarm is not None
+        assert world.ready.alarm <= world.now + due
+    world.tick(due)
+    assert "job" not in world.state.named
+
+
+def test_names_may_be_as_long_as_the_limit_says(world: World) -> None:
+    longest = "x" * world.config.name_chars_max
+    assert isinstance(world.ask(c.OpenSession(CLIENT, longest, longest, 10_000)), SessionOpened)
+
+
+def test_the_refusals_of_sessions_name_their_guard_and_the_revision() -> None:
+    world = World(sessions_max=1)
+    full = world.ask(c.OpenSession(CLIENT, "one too many", "", 10_000))
+    assert (full.refusal.reason, full.refusal.guard) == ("Overloaded", "sessions_max")
+    ended = world.ask(c.KeepAlive(CLIENT, "k", SessionId(777)))
+    assert (ended.refusal.reason, ended.refusal.guard) == ("SessionEnded", "session_live")
+    assert full.revision == ended.revision == world.state.meta.revision
