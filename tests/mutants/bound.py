@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.deaths import ROOT, Death, line_of, oracle_of
+from pinfold.core.errors import InvariantViolation
+from tests.mutants.deaths import CRASH, ROOT, Death, line_of, oracle_of
 from tests.mutants.record import Mutant
 
 BIND = ROOT / "specs" / "bind"
@@ -79,7 +80,8 @@ def run(point: str, mutant: Mutant) -> Death | None:
     try:
         found = equality.enumerate_machines(slice_of(point), states)
     except Exception as error:  # noqa: BLE001  a machine that breaks under a step of the model has failed the check
-        return Death("TLC", DRIVER, point, oracle_of(error), line_of(error))
+        oracle = oracle_of(error) if isinstance(error, InvariantViolation) else CRASH
+        return Death("TLC", DRIVER, point, oracle, line_of(error))
     reached = {equality.of_texts(states, text): None for text in tlc.dumped(folder_of(point) / "states.dump")}
     differences = [*found.differences, *equality.told(states, "state", found.states, reached)]
     if not differences:

@@ -14,7 +14,7 @@ from tests.mutants.deaths import Death, oracle_of
 from tests.mutants.record import Mutant
 
 DRIVER = "every order"
-STATES_MAX = 4_000
+STATES_MAX = 2_500
 NAMED_MAX = 20_000
 """Of a world that names the mutant."""
 SEARCH = "chaos/explorer.py"

@@ -8,7 +8,7 @@ from tests.mutants.record import Mutant
 SAME: dict[str, str] = {
     "C21 a": "free_ignores_guards",
     "C29": "seals_without_looking",
-    "C61": "reports_of_any_incarnation",
+    "C61 a": "reports_of_any_incarnation",
 }
 """Faults that are written down elsewhere as well: one mutant, under the other name."""
 
@@ -54,6 +54,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "C59": ("move", "rule 7, finding 22"),
     "C60 a": ("guards", "rule 6, findings 2 and 12, USE-1"),
     "C60 b": ("writing", "rule 3, finding 16"),
+    "C61 b": ("fencing", "rule 9, finding 7, FENCE-1"),
     "C62": ("capacity", "rule 11, finding 11, CAP-1"),
     "C63": ("capacity", "rule 11, CAP-1"),
     "C65": ("capacity", "rule 4.7, CAP-1"),
@@ -67,7 +68,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "C77": ("move", "rule 4.5, finding 18"),
     "C79": ("tier", "rule 14"),
     "C81": ("client", "rule 14, finding 21"),
-    "C82": ("tier", "rule 4.4, COPY-1"),
+    "C82 a": ("tier", "rule 4.4, COPY-1"),
+    "C82 b": ("tier", "rule 11, CAP-1"),
     "C83 a": ("writing", "rule 3, finding 16, OWN-1"),
     "C83 b": ("writing", "rule 14, ANSWER-1"),
     "C86": ("holds", "rule 13, finding 21"),
@@ -81,7 +83,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "C97": ("client", "rule 5, BYTES-1"),
     "C98": ("wire", "rule 14"),
     "C99": ("wire", "rule 13"),
-    "C100": ("wire", "BYTES-1"),
+    "C100 a": ("wire", "BYTES-1"),
+    "C100 b": ("capacity", "rule 11, BYTES-1"),
     "C102": ("wire", "DET-1"),
     "C103": ("wire", "rule 13"),
     "C105": ("move", "rule 4.1, finding 18, MOVE-1"),
@@ -92,7 +95,7 @@ KINDS: dict[str, tuple[str, str]] = {
 def from_cases() -> list[Mutant]:
     """All of them but those that have another name already."""
     return [
-        Mutant(one.switch.__name__, *KINDS[one.name], one.fault, one.on, case=one.case)
+        Mutant(one.switch.__name__, *KINDS.get(one.name, ("", "")), one.fault, one.on, case=one.case)
         for one in MUTANTS
         if one.name not in SAME
     ]
