@@ -132,7 +132,8 @@ def run(
             done[file.name] = old
             if tell is not None:
                 tell(old, True)
-    left = sorted([file for file in files if file.name not in done], key=lambda file: -limits[file.name])
+    left = [file for file in files if file.name not in done]
+    left.sort(key=lambda file: (-limits[file.name], file.tier == "fast"))
     # A world's memory goes with its process.
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
         waiting = [pool.submit(_explore, file, limits[file.name], tell_s) for file in left]
