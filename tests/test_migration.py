@@ -297,3 +297,25 @@ def test_evict_during_a_move_ends_both_in_one_step(world: World) -> None:
     assert roles(world) == {copy: Role.FREEING, move: Role.FREEING}
     world.done(move)
     assert world.role(move) is Role.FREEING
+
+
+# ---- what the caller gave --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [50, 0, 10**9])
+def test_a_caller_may_give_a_move_less_time_and_never_more(world: World, given: int) -> None:
+    """The deadline is a fact of the copy in the making and of the order about it; 0 takes the configured one."""
+    world.put("A")
+    within = min(given or world.config.move_ms, world.config.move_ms)
+    move = world.move("A", deadline_ms=given)
+    replica = world.do(c.Replicate(id_of("A"), N3, given)).copy
+    assert world.copy(move).due == world.copy(replica).due == world.state.meta.clock_ms + within
+    assert [order.deadline_ms for order in world.orders(orders.Fetch)] == [within, within]
+
+
+def test_what_is_asked_of_an_unknown_group_is_refused_by_name(world: World) -> None:
+    none = id_of("none")
+    for body in (
+        c.Move(none, N2), c.CancelMove(none, CopyId(0, 1, 0)), c.Replicate(none, N2), c.DropReplica(none, CopyId(0, 1, 0)),
+    ):  # fmt: skip
+        assert world.refused(body, "UnknownGroup").guard == "known"

@@ -121,7 +121,8 @@ def test_a_number_beyond_the_window_is_refused_and_stays_unused() -> None:
     command = world.command(c.ReleaseRequest("r"), sequence=low + 3, low=low)
     refused = world.send(command).answer
     assert isinstance(refused, Refused)
-    assert refused.refusal.reason == "WindowFull"
+    assert (refused.refusal.reason, refused.refusal.guard) == ("WindowFull", "window")
+    assert refused.refusal.retry_after_ms == world.config.retry_after_ms
     answered = world.send(world.command(c.ReleaseRequest("r"), sequence=low + 3, low=low + 1))
     assert not isinstance(answered.answer, Refused), "one answer was acknowledged: the same number fits now"
 
