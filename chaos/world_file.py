@@ -43,7 +43,7 @@ FAULTS: Final = (
 
 TIERS: Final = {"hbm": Tier.HBM, "dram": Tier.DRAM, "ssd": Tier.SSD}
 BLOCK_BYTES: Final = 16
-STATES_MAX: Final = 2_000_000
+STATES_MAX: Final = 4_000_000
 
 
 class WorldFileError(WorldError):
