@@ -2,7 +2,9 @@
 
     check       the command: worlds, verdicts, exit codes          story       a counterexample as a transcript, JSONL, Mermaid
     explorer    breadth first; deadlock; can it come to rest?      mutants     seeded faults that the worlds must find
-    world       what can happen next in a world                    world_file  worlds as data, `specs/worlds/*.toml`
+    world       how a world begins, and what must hold in it       world_file  worlds as data, `specs/worlds/*.toml`
+    possible, heard, fields   what can happen next in it           topics      what a world has really gone through
+    campaign, campaign_report   the deep run, kept and told
     directory_site, node_site, actor, memory                       the parties of a world: real machines, and a scripted client
     properties  what is checked of a step, and between parties     keys, pool  when two states are the same
     play        a world played by hand, a step a line              coverage    rows, guards, reasons, events gone through
