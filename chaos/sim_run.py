@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import define, evolve
 
-from .sim_actions import CALLS, Action, arguments, drain, get
+from .sim_actions import CALLS, Action, arguments, drain, evict, get, put, release
 from .sim_end import finish
 from .sim_model import GROUPS, Run
 from .sim_profiles import PROFILES, Profile
@@ -44,9 +44,9 @@ def wheel_for(seed: int, profile: Profile) -> Wheel:
 
 
 def wheel_towards(names: Sequence[str]) -> Wheel:
-    """What callers do, and such faults as count under one of `names`. Nodes are not drained but taken back, so that there is
-    something to go wrong, and there is much reading, so that it is noticed."""
-    calls = {action: weight for action, weight in CALLS.items() if action is not drain} | {get: 40}
+    """What callers do, and such faults as count under one of `names`. Nodes are not drained but taken back, and there is much
+    writing and reading, so that there is something to go wrong, and it is noticed."""
+    calls = {**CALLS, put: 30, get: 30, evict: 15, release: 25, drain: 0}
     faults = {action: 20 for action, shown in SHOWS.items() if not set(shown).isdisjoint(names)}
     return wheel_of(calls | faults) + wheel_of({drain: 4}, flag=range(1))
 
