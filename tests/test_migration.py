@@ -319,3 +319,12 @@ def test_what_is_asked_of_an_unknown_group_is_refused_by_name(world: World) -> N
         c.Move(none, N2), c.CancelMove(none, CopyId(0, 1, 0)), c.Replicate(none, N2), c.DropReplica(none, CopyId(0, 1, 0)),
     ):  # fmt: skip
         assert world.refused(body, "UnknownGroup").guard == "known"
+
+
+def test_a_copy_in_the_making_belongs_to_the_registration_of_its_node(world: World) -> None:
+    """What a node says in a later incarnation is about another life; a store has none."""
+    world.put("A")
+    world.put("B")
+    move = world.move("A")
+    assert world.copy(move).incarnation == world.incarnation(N2) > 0
+    assert world.copy(world.move("B", STORE)).incarnation == 0
