@@ -4,7 +4,7 @@ import pytest
 
 from pinfold.core import events, orders, reports, requests
 from pinfold.core.effects import CloneInstance, LoadBlocks, ReleaseInstance
-from pinfold.core.ids import Reason, Tier
+from pinfold.core.ids import NodeName, Reason, Tier
 from pinfold.core.node_state import TierRoom
 from pinfold.core.reports import CopyLost, Freed, TierChanged
 
@@ -167,14 +167,24 @@ def test_a_release_that_fails_keeps_the_old_place_counted() -> None:
 
 
 @pytest.mark.parametrize("guards", [1, 2])
-def test_when_all_are_guarded_nothing_moves_and_the_next_end_of_a_guard_starts_it(guards: int) -> None:
+@pytest.mark.parametrize(
+    ("owner", "ending"),
+    [
+        ("process:1/1", events.ProcessExited("process:1/1")),
+        ("peer:n2/5", events.RegistrationWithdrawn("peer:n2/5")),
+        ("peer:n2/5", orders.PeerGone(0, 1, NodeName("n2"), 5)),
+    ],
+)
+def test_when_all_are_guarded_nothing_moves_and_the_next_end_of_a_guard_starts_it(
+    guards: int, owner: str, ending: object
+) -> None:
     world = NodeWorld()
     world.register()
     for number in range(1, 4):
         world.put(copy_id(number), str(number))
         for index in range(guards):
-            world.step(requests.Acquire(READER, f"{number}/{index}", "process:1/1", copy_id(number)))
+            world.step(requests.Acquire(READER, f"{number}/{index}", owner, copy_id(number)))
     world.reserve(C4, "4")
     assert not world.works
-    assert world.step(events.ProcessExited("process:1/1")).transfer
+    assert world.step(ending).transfer
     assert world.messages(reports.Report)
