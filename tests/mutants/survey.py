@@ -16,7 +16,7 @@ from tests.mutants.reach import names, watched
 from tests.mutants.record import NOTHING
 
 CHUNK = 12
-CHUNK_CPU_S = 240.0
+CHUNK_CPU_S = 600.0
 
 
 @define
@@ -64,7 +64,7 @@ def survey(checks: list[Check], parallel: int, tell: Callable[[str], None], know
     jobs = list(_jobs(checks, known))
     for at, done in enumerate(run_all(iter(jobs), parallel), 1):
         _hear(known, done)
-        if at % 10 == 0 or at == len(jobs):
+        if at % 5 == 0 or at == len(jobs):
             tell(f"without a fault: {at} of {len(jobs)} pieces")
             known.save(path)
     return known
