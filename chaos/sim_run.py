@@ -46,7 +46,7 @@ def wheel_for(seed: int, profile: Profile) -> Wheel:
 def wheel_towards(names: Sequence[str]) -> Wheel:
     """What callers do, and such faults as count under one of `names`. Nodes are not drained but taken back, and there is much
     writing and reading, so that there is something to go wrong, and it is noticed."""
-    calls = {**CALLS, put: 30, get: 30, evict: 15, release: 25, drain: 0}
+    calls: dict[Action, int] = CALLS | {put: 30, get: 30, evict: 15, release: 25, drain: 0}
     faults = {action: 20 for action, shown in SHOWS.items() if not set(shown).isdisjoint(names)}
     return wheel_of(calls | faults) + wheel_of({drain: 4}, flag=range(1))
 
