@@ -221,7 +221,7 @@ def holds_are_not_durable(p: Planting) -> None:
 def terms_do_not_rise(p: Planting) -> None:
     start = Directory.start
 
-    def started(self: Directory, now: int) -> Ready:
+    def started(self: Directory, now: int, _claimed: int = 0) -> Ready:
         self.state.meta = evolve(self.state.meta, term=self.state.meta.term - 1)
         return start(self, now)
 

@@ -96,6 +96,8 @@ class World:
         process = new_member(DIRECTORY, directory, self.wire.port(DIRECTORY), self._clock(), store=self.store)
         self.members[DIRECTORY] = process
         process.driver.hold(directory.start(process.clock.at(self.now), self.store.term))
+        if directory.state.meta.term <= self.store.term:
+            raise InvariantViolation("EPOCH-1", f"a start in term {directory.state.meta.term}, after term {self.store.term}")
         self.store.fence(directory.state.meta.term)
         self._flush(process)
 
