@@ -328,3 +328,23 @@ def test_a_copy_in_the_making_belongs_to_the_registration_of_its_node(world: Wor
     move = world.move("A")
     assert world.copy(move).incarnation == world.incarnation(N2) > 0
     assert world.copy(world.move("B", STORE)).incarnation == 0
+
+
+def test_a_replica_without_room_asks_for_room_as_a_move_does() -> None:
+    """Refused is not forgotten: the next Tick gives up what nobody holds at the target."""
+    world = World(N1, N2, capacity=1)
+    world.put("A", N1)
+    world.put("B", N2)
+    world.refused(c.Replicate(id_of("A"), N2), "NoSpace")
+    assert world.state.pressure == {N2: 1}
+    world.tick()
+    assert world.is_in("B", State.EVICTING)
+
+
+def test_nobody_is_asked_to_scan_a_store_that_nobody_reaches() -> None:
+    """A scan that was asked of nobody would put off the next one, for when somebody is back."""
+    world = World(N1, stores=10)
+    world.lapse(N1)
+    world.state.scans.clear()
+    world.advance(2 * world.config.scan_ms, alive=False)
+    assert not world.state.scans
