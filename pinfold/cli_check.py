@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 from attrs import asdict
 
-from .chaos import campaign, campaign_report, check
+from .chaos import campaign, check
+from .chaos.campaign_report import write as write_section
 from .chaos.mutants import MUTANTS
 from .chaos.world_file import load_world
 from .cli_shared import Given, pass_given, shared
@@ -89,7 +90,7 @@ def check_command(
         files = [load_world(name) for name in names]
         results = campaign.run(files, states_max=max_states, jobs=jobs, kept=campaign.Kept(keep), fresh=fresh, tell=tell)
         if write_results is not None:
-            campaign_report.write(write_results, results, jobs)
+            write_section(write_results, results, jobs)
     else:
         results = check.check_all(names, mutant=mutant, states_max=max_states, jobs=jobs, tell=tell)
     _write(results, scenario, itf)
