@@ -135,8 +135,9 @@ class Run:
 
 @pytest.fixture(scope="module")
 def real() -> History:
+    """Long enough for everything to happen often, whatever order the machines' messages come in."""
     run = Run(11)
-    run.go(260)
+    run.go(2_400)
     return run.history()
 
 
