@@ -28,7 +28,8 @@ BAD = ("pinfold/testing_bad", "pinfold/testing_worse")
 
 @define(frozen=True)
 class Death:
-    """`point`: the test, world, seed, contract or slice. `said`: the failure in one line. `seconds`: of processor time."""
+    """`point`: the test, world, seed, contract or slice. `said`: the failure in one line. `seconds`: of processor
+    time. `blind`: seen with the machines' own invariants switched off."""
 
     check: str
     driver: str
@@ -36,6 +37,7 @@ class Death:
     oracle: str
     said: str
     seconds: float = 0.0
+    blind: bool = False
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tests.mutants.blind import blind
 from tests.mutants.checks import Check
 from tests.mutants.deaths import ROOT, Death, independent
 from tests.mutants.forked import Job, Say, run_all
@@ -94,13 +95,13 @@ def _with_faults(chosen: list[Mutant], checks: dict[str, Check], killers: Killer
             if death.check not in checks:
                 wrong.append(f"{mutant.name}: there is no check {death.check}")
             else:
-                yield Job(mutant.name, _kill(mutant, checks[death.check], death.point), CPU_S)
+                yield Job(mutant.name, _kill(mutant, checks[death.check], death), CPU_S)
 
 
-def _kill(mutant: Mutant, check: Check, point: str) -> Callable[[Say], None]:
+def _kill(mutant: Mutant, check: Check, known: Death) -> Callable[[Say], None]:
     def work(say: Say) -> None:
-        with mutant.plant():
-            death = check.run(point, mutant)
+        with mutant.plant(), blind(known.blind):
+            death = check.run(known.point, mutant)
             if death is not None:
                 say(death.as_dict())
 

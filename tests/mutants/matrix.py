@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import asdict, define, evolve, field
 
+from tests.mutants.blind import blind
 from tests.mutants.checks import Check
 from tests.mutants.deaths import SHARED, Death, pair_of
 from tests.mutants.forked import Done, Job, Say
@@ -94,6 +95,11 @@ def work(mutant: Mutant, check: Check, points: list[str], cpu_s: float) -> Calla
                 if death is not None:
                     say(evolve(death, seconds=round(spent, 3)).as_dict())
                     if death.oracle not in SHARED:
+                        return
+                    with blind():
+                        seen = check.run(point, mutant)
+                    if seen is not None and seen.oracle not in SHARED:
+                        say(evolve(seen, seconds=round(time.process_time() - begun, 3), blind=True).as_dict())
                         return
                     more = min(more, SECOND_LOOK)
                 more -= 1
