@@ -277,14 +277,14 @@ def forked_directory(history: History) -> History:
 
 def evict_under_a_ref(history: History) -> History:
     """A group is evicted while somebody refers to it."""
-    def later(op: Op) -> list[Op]:
-        return [one for one in history.ops if one.hold == op.hold and one.op == "unref" and one.outcome == "ok"]
-
-    refs = [op for op in history.ops if op.op == "ref" and op.outcome == "ok" and later(op)]
-    at, op = pick(history, lambda op: op in refs and later(op)[0].revision > op.revision + 1)
+    ends = {one.hold: one.revision for one in history.ops if one.op == "unref" and one.outcome == "ok"}
     used = {one.revision for one in history.ops if one.effect}
-    free = next(r for r in range(op.revision + 1, later(op)[0].revision) if r not in used)
-    evict = evolve(op, op="evict", hold="", number=op.number + 2_000, revision=free, epoch=0, returned=10**9)
+
+    def free(op: Op) -> list[int]:
+        return [revision for revision in range(op.revision + 1, ends.get(op.hold, 0)) if revision not in used]
+
+    at, op = pick(history, lambda op: op.op == "ref" and op.outcome == "ok" and free(op) != [])
+    evict = evolve(op, op="evict", hold="", number=op.number + 2_000, revision=free(op)[0], epoch=0, returned=10**9)
     return replaced(history, at, op, evict)
 
 
