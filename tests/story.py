@@ -235,7 +235,7 @@ class Story:
     # ---- callers ---------------------------------------------------------------------------------------------
 
     def caller(self, name: str, words: list[str]) -> None:
-        """CALLER [#NUMBER] KIND [VALUE...] [FIELD=VALUE...], CALLER again NUMBER, CALLER write|end|read COPY [at NODE]"""
+        """CALLER [#NUMBER[/LOW]] KIND [VALUE...] [FIELD=VALUE...], CALLER again NUMBER, CALLER write|end|read COPY [at NODE]"""
         if words[0] == "open":
             self.open(name, words[1:])
             return
@@ -249,12 +249,14 @@ class Story:
         if words[0] == "again":
             self.say_to_directory(name, self.sent[name][int(words[1])])
             return
-        number = max(self.sent[name], default=0) + 1
+        number = low = max(self.sent[name], default=0) + 1
         if words[0].startswith("#"):
-            number, words = int(words[0][1:]), words[1:]
+            given, _, unanswered = words[0][1:].partition("/")
+            number, words = int(given), words[1:]
+            low = int(unanswered or given)
         body = self.build(*words, caller=name)
         if isinstance(body, commands.Body | commands.Batch):
-            body = commands.Command(Peer(f"client/{name}"), self.sessions[name], number, number, body)
+            body = commands.Command(Peer(f"client/{name}"), self.sessions[name], number, low, body)
             self.sent[name].setdefault(number, body)
         self.say_to_directory(name, body)
 

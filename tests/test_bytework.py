@@ -12,7 +12,7 @@ from pinfold.backends.dram import DramTier
 from pinfold.backends.memory_tier import MemoryTier, PhantomTier
 from pinfold.backends.remote import RemoteDirectoryStore
 from pinfold.backends.ssd import SsdTier
-from pinfold.backends.tier import TierCorrupt, TierFull, TierIo, TierLost, TierRefused
+from pinfold.backends.tier import TierCorrupt, TierError, TierFull, TierIo, TierLost, TierRefused
 from pinfold.core.commands import Spec
 from pinfold.core.driver import Driver
 from pinfold.core.effects import (
@@ -29,6 +29,7 @@ from pinfold.core.errors import InvariantViolation
 from pinfold.core.events import (
     BlocksLoaded,
     BlocksStored,
+    Completion,
     InstanceCloned,
     InstanceReleased,
     InstanceVerified,
@@ -120,6 +121,50 @@ def test_what_a_tier_raises_is_an_event_with_its_reason(make: Callable[..., Work
     tier.fail("load", error)
     assert do(work, LoadBlocks(1, one.instance, one.spec, (0,))) == WorkFailed(1, one.copy, reason, str(error))
     assert isinstance(do(work, LoadBlocks(2, one.instance, one.spec, (0,))), BlocksLoaded)
+
+
+def told_or_raised(work: Work, effect: Any) -> Completion | TierError:
+    """How work ends: the completion, or the error that came out in its place."""
+    try:
+        return do(work, effect)
+    except TierError as error:
+        return error
+
+
+@pytest.mark.parametrize("operation", ["write", "verify", "load", "release"])
+def test_a_tier_that_fails_ends_its_work_and_the_next_work_is_done(make: Callable[..., Work], operation: str) -> None:
+    """A tier's error is how one job ends, in words of the protocol; it never reaches whoever asked, and the rest goes on."""
+    tier, one, two = MemoryTier(), dram(1), dram(2, 2)
+    work = make({Tier.DRAM: tier})
+    put(tier, two)
+    effects: dict[str, Any] = {
+        "write": StoreBlocks(1, one.instance, one.spec, one.blocks, one.checksums, one.data),
+        "verify": VerifyInstance(1, two.instance, two.spec, two.manifest),
+        "load": LoadBlocks(1, two.instance, two.spec, (0,)),
+        "release": ReleaseInstance(1, two.instance),
+    }
+    copy = (one if operation == "write" else two).copy
+    tier.fail(operation, TierIo("the disk does not answer"))
+    assert told_or_raised(work, effects[operation]) == WorkFailed(1, copy, Reason.FAILED, "the disk does not answer")
+    loaded = told_or_raised(work, LoadBlocks(2, two.instance, two.spec, (0, 1)))
+    assert isinstance(loaded, BlocksLoaded)
+    assert tuple(bytes(block) for block in loaded.data) == two.data
+
+
+def test_a_write_that_the_medium_has_no_room_for_is_never_told_as_done(make: Callable[..., Work]) -> None:
+    """`BlocksStored` is a promise that the bytes are there (COPY-1): the medium's no is `NO_SPACE`, and nothing can be read."""
+    one, two = dram(1), dram(2, 2)
+    tier = MemoryTier(capacity_bytes=sum(one.spec.sizes))
+    work = make({Tier.DRAM: tier})
+    ends = [
+        do(work, StoreBlocks(job, each.instance, each.spec, each.blocks, each.checksums, each.data))
+        for job, each in enumerate((one, two))
+    ]
+    assert ends[0] == BlocksStored(0, one.copy)
+    assert isinstance(ends[1], WorkFailed)
+    assert (ends[1].copy, ends[1].reason) == (two.copy, Reason.NO_SPACE)
+    assert isinstance(do(work, VerifyInstance(2, two.instance, two.spec, two.manifest)), WorkFailed)
+    assert do(work, VerifyInstance(3, one.instance, one.spec, one.manifest)) == InstanceVerified(3, one.copy, one.manifest)
 
 
 def test_verification_of_other_bytes_is_corrupt_and_names_the_block(make: Callable[..., Work]) -> None:

@@ -82,6 +82,19 @@ def test_a_pinned_group_is_not_evicted_and_the_refusal_names_the_holder(world: W
     assert (refusal.row, refusal.guard) == ("LOCAL/EVICT", "unpinned")
 
 
+@pytest.mark.parametrize("kind", ["Pinned", "Referenced"])
+def test_an_eviction_in_a_batch_meets_the_guards_that_it_meets_alone(world: World, kind: str) -> None:
+    """A batch is no way round a hold: the held group is refused as alone, its copy stays, and the others go."""
+    held, free = world.put("A"), world.put("B")
+    world.pin("A") if kind == "Pinned" else world.ref("A")
+    alone = world.refused(c.Evict(id_of("A")), kind)
+    refused, evicted = world.do(c.Batch((c.Evict(id_of("A")), c.Evict(id_of("B"))))).items
+    assert isinstance(refused, Refused)
+    assert (refused.refusal.reason, refused.refusal.guard) == (alone.reason, alone.guard)
+    assert isinstance(evicted, EvictAccepted)
+    assert (world.role(held), world.role(free)) == (Role.AUTHORITATIVE, Role.FREEING)
+
+
 def test_a_refusal_names_a_holder_that_came_in_the_same_step(world: World) -> None:
     """Who stands in the way was looked up by the first refusal of a batch: a hold that is taken after that is found too."""
     world.put("A")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pinfold.backends.memory import MemoryStore
 from pinfold.core import commands as c
 from pinfold.core import orders
 from pinfold.core.answers import Refused
+from pinfold.core.directory import Directory
 from pinfold.core.events import Tick
 from pinfold.core.ids import Reason, Role, State
+from pinfold.core.state import RECORD_TYPES, DirectoryConfig
 
 from .directory_world import CLIENT, N1, N2, STORE, World, id_of, spec_of
 
@@ -31,6 +34,20 @@ def test_a_jump_of_the_callers_clock_counts_as_one_step_at_most(world: World) ->
     assert clock(world) == before + world.config.max_step_ms
     assert len(world.state.sessions) == 1
     assert all(node.alive for node in world.state.nodes.values())
+
+
+def test_a_pause_is_one_step_in_every_life_of_a_directory_and_what_is_between_them_is_none() -> None:
+    """Nobody's lease is over because a process stood still or was not there (rule 10, finding 22)."""
+    config, store = DirectoryConfig(), MemoryStore(RECORD_TYPES, store_id="bare")
+    state, now = Directory.blank("bare"), 0
+    began = state.meta.clock_ms
+    for life in range(1, 4):
+        directory = Directory(config, state)
+        store.commit(directory.start(now).persist)
+        store.commit(directory.step(c.OpenSession(CLIENT, f"life {life}"), now + 3_600_000).persist)
+        assert directory.state.meta.clock_ms == began + life * config.max_step_ms
+        assert len(directory.state.sessions) == life
+        state, now = Directory.load(store.load()), now + 10**9
 
 
 def test_a_clock_that_goes_back_stands_still(world: World) -> None:

@@ -313,6 +313,17 @@ def test_a_caller_may_give_a_move_less_time_and_never_more(world: World, given: 
     assert [order.deadline_ms for order in world.orders(orders.Fetch)] == [within, within]
 
 
+@pytest.mark.parametrize("uptime_ms", [0, 3_000])
+def test_a_deadline_travels_as_the_time_that_is_left(world: World, uptime_ms: int) -> None:
+    """A node has another clock: an order says how long, at first and less when it is repeated, whatever the time is here."""
+    world.put("A")
+    world.advance(uptime_ms)
+    world.move("A", deadline_ms=800)
+    world.advance(300)
+    world.inventory(N2, entries=(), number=0)
+    assert [order.deadline_ms for order in world.orders(orders.Fetch, N2)] == [800, 500]
+
+
 def test_what_is_asked_of_an_unknown_group_is_refused_by_name(world: World) -> None:
     none = id_of("none")
     for body in (

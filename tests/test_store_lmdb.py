@@ -313,6 +313,36 @@ def test_a_scan_that_is_in_the_way_of_growth_is_ended_and_says_so(tmp_path: Path
         assert len(store.load()["small"]) == 2300
 
 
+def in_a_child(call: Callable[[], object]) -> str:
+    """The name of what a call raises in a forked child; "nothing" if it does not."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "nothing"
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001  nothing may leave the child but its name
+            said = type(error).__name__
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        return pipe.read()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_handle_is_of_no_use_in_a_forked_child_and_the_child_s_close_does_not_close_it(tmp_path: Path) -> None:
+    """LMDB's locks and reader slots belong to the process that opened it: a child that used them would break its parent's."""
+    with LmdbStore(tmp_path / "s", KIT_SCHEMA) as store:
+        store.commit(rows(0, 1))
+        calls: list[Callable[[], object]] = [store.load, lambda: store.commit(rows(1, 1)), lambda: next(store.scan())]
+        assert [in_a_child(call) for call in calls] == ["StoreClosed"] * 3
+        assert in_a_child(store.close) == "nothing"
+        assert store.commit(rows(2, 1)) is Outcome.DONE
+        assert sorted(store.load()["small"]) == [0, 2]
+
+
 def test_scans_that_were_dropped_hold_nothing(tmp_path: Path) -> None:
     with LmdbStore(tmp_path / "s", KIT_SCHEMA) as store:
         store.commit(rows(0, 300))

@@ -91,11 +91,29 @@ KINDS: dict[str, tuple[str, str]] = {
     "C108": ("client", "rule 2, finding 13, HOLD-2"),
 }
 
+MADE_FOR: dict[str, str] = {
+    "C16": "test_an_eviction_in_a_batch_meets_the_guards",
+    "C59": "test_a_deadline_travels_as_the_time_that_is_left",
+    "C79": "test_a_tier_that_fails_ends_its_work",
+    "C82 a": "test_a_write_that_the_medium_has_no_room_for",
+    "C82 b": "test_a_write_without_room_tells_at_once",
+    "C89": "test_a_handle_is_of_no_use_in_a_forked_child",
+    "C100 b": "test_a_group_goes_only_where_its_blocks_fit",
+}
+"""Unit tests that state by themselves what a fault of a case breaks: the first words of their names."""
+
 
 def from_cases() -> list[Mutant]:
     """All of them but those that have another name already."""
     return [
-        Mutant(one.switch.__name__, *KINDS.get(one.name, ("", "")), one.fault, one.on, case=one.case)
+        Mutant(
+            one.switch.__name__,
+            *KINDS.get(one.name, ("", "")),
+            one.fault,
+            one.on,
+            case=one.case,
+            tests=(MADE_FOR[one.name],) if one.name in MADE_FOR else (),
+        )
         for one in MUTANTS
         if one.name not in SAME
     ]
