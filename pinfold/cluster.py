@@ -29,6 +29,7 @@ from attrs import define, field
 
 from . import probe
 from .config import Config, ConfigError, dump, load
+from .core.answers import NodeLine
 from .core.errors import WorldError
 from .ports import free_port
 from .units import parse_size_bytes
@@ -234,16 +235,17 @@ class LocalCluster:
         return member
 
     def wait_ready(self, names: Iterable[str] = (), timeout_ms: int = 0) -> None:
-        """Wait until the directory says that these nodes (all that run) are alive and ready for use. Raises ClusterError."""
+        """Wait until the directory says that these nodes (all that run) are alive and ready for use, and means the registration
+        that they have now: an earlier process of the name may look alive for as long as its lease. Raises ClusterError."""
         wanted = set(names) or {member.name for member in self.nodes.values() if member.alive}
         until = time.monotonic() + (timeout_ms or self.options.start_ms) / 1_000
         missing = wanted
         while time.monotonic() < until:
             try:
                 lines = probe.status(self.endpoint, 1_000).nodes
+                missing = wanted - {line.node for line in lines if line.alive and line.ready and self._is_meant(line)}
             except probe.NoAnswer:
                 continue
-            missing = wanted - {line.node for line in lines if line.alive and line.ready}
             if not missing:
                 return
             self._raise_for_ended(name for name in missing)
@@ -251,6 +253,11 @@ class LocalCluster:
         raise ClusterError(f"the directory does not have these nodes ready: {', '.join(sorted(missing))}")
 
     # ---- inside ----------------------------------------------------------------------------------------------
+
+    def _is_meant(self, line: NodeLine) -> bool:
+        """Does the node itself say that it has this registration? Raises NoAnswer."""
+        member = self.nodes.get(line.node)
+        return member is not None and probe.node_status(member.endpoint, 1_000).incarnation == line.incarnation
 
     def _prepare(self) -> None:
         self._temporary = self.options.data is None

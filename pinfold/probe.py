@@ -1,18 +1,19 @@
-"""One question to one directory, without a session: for those who wait for it to serve, and for `pinfold doctor`."""
+"""One question to one directory or node, without a session: for those who wait for it to serve, and for `pinfold doctor`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from .core import answers, commands
+from .core import answers, commands, requests
 from .core.errors import WorldError
 from .core.ids import Peer
 from .serving import clock_ms
 from .transport.zmq import ClientWire
 
 REPEAT_MS: Final = 200
+T = TypeVar("T", answers.Told, requests.NodeStatus)
 
 
 class NoAnswer(WorldError):
@@ -22,7 +23,12 @@ class NoAnswer(WorldError):
 
 
 def ask(endpoint: str, question: Callable[[Peer, str], commands.Query], timeout_ms: int) -> answers.Told:
-    """The answer to `question(client, token)`, asked again every `REPEAT_MS`. Raises NoAnswer, CannotConnect."""
+    """A directory's answer to `question(client, token)`. Raises NoAnswer, CannotConnect."""
+    return _asked(endpoint, question, answers.Told, timeout_ms)
+
+
+def _asked(endpoint: str, question: Callable[[Peer, str], Any], kind: type[T], timeout_ms: int) -> T:
+    """Asks again every `REPEAT_MS`."""
     client = Peer(f"client/probe-{os.urandom(8).hex()}")
     until, again_ms = clock_ms() + timeout_ms, 0
     why = "nobody has answered"
@@ -32,7 +38,7 @@ def ask(endpoint: str, question: Callable[[Peer, str], commands.Query], timeout_
                 again_ms = clock_ms() + REPEAT_MS
                 wire.send(endpoint, question(client, "probe"))
             for _, message in wire.poll(max(0, min(again_ms, until) - clock_ms())):
-                if isinstance(message, answers.Told) and message.token == "probe":
+                if isinstance(message, kind) and message.token == "probe":
                     return message
             for problem in wire.take_problems():
                 why = f"{problem.kind}: {problem.detail}"
@@ -45,3 +51,8 @@ def status(endpoint: str, timeout_ms: int) -> answers.StatusReport:
     if not isinstance(told.answer, answers.StatusReport):
         raise NoAnswer(f"{endpoint} does not tell its status: {told.answer}")
     return told.answer
+
+
+def node_status(endpoint: str, timeout_ms: int) -> requests.NodeStatus:
+    """What the node at `endpoint` says of itself. Raises NoAnswer."""
+    return _asked(endpoint, requests.NodeStat, requests.NodeStatus, timeout_ms)

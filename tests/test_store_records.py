@@ -147,7 +147,7 @@ def test_every_program_that_opens_a_directory_s_store_says_which_format_it_knows
         ast.unparse(call)
         for path in sorted((Path(__file__).parent.parent / "pinfold").glob("*.py"))
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and "RECORD_TYPES" in map(ast.unparse, call.args) and "Store" in ast.unparse(call.func)
+        if isinstance(call, ast.Call) and "RECORD_TYPES" in map(ast.unparse, call.args) and "LmdbStore" in ast.unparse(call.func)
     ]
     assert len(opened) >= 3
     assert [call for call in opened if "versions=FORMAT" not in call] == []
