@@ -179,6 +179,14 @@ def test_the_known_killers_are_two_independent_ones_each_of_mutants_that_there_a
     assert set(killers) <= set(mutants())
 
 
+def test_the_tests_that_were_made_for_a_mutant_are_there() -> None:
+    """A name that is out of date would only make the deep tier slower, and so be seen by nobody."""
+    files = [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("tests/scenarios/*.txt"), *ROOT.glob("pinfold/testing*.py")]
+    there = "\n".join(text for file in files for text in (file.name, file.stem, file.read_text(encoding="utf-8")))
+    words = {part for mutant in mutants().values() for word in mutant.tests for part in word.strip("[]").split("::")}
+    assert [word for word in sorted(words) if word not in there] == []
+
+
 def test_a_mutant_dies_by_its_two_killers_which_pass_without_it() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutants", "--mutant", ONE, "--json"],

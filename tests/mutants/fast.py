@@ -16,7 +16,7 @@ from tests.mutants.matrix import Verdict
 from tests.mutants.record import NOTHING, Mutant
 
 KNOWN = ROOT / "tests" / "mutants" / "killers.json"
-CPU_S = 60.0
+CPU_S = 120.0
 TIMES = 10.0
 """A cell has processor time for `CPU_S` seconds, or so many times what its kill took when it was found: machines differ."""
 CHUNK = 16
