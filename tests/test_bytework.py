@@ -167,6 +167,15 @@ def test_a_write_that_the_medium_has_no_room_for_is_never_told_as_done(make: Cal
     assert do(work, VerifyInstance(3, one.instance, one.spec, one.manifest)) == InstanceVerified(3, one.copy, one.manifest)
 
 
+def test_bytes_that_were_given_to_be_stored_are_only_read(make: Callable[..., Work]) -> None:
+    """They are their owner's memory: nobody writes into it, before the work has ended or after (USE-1)."""
+    one = make_sample(1)
+    work = make({Tier.SSD: MemoryTier()})
+    given = tuple(bytearray(block) for block in one.data)
+    assert do(work, StoreBlocks(1, one.instance, one.spec, one.blocks, one.checksums, given)) == BlocksStored(1, one.copy)
+    assert tuple(bytes(block) for block in given) == one.data
+
+
 def test_verification_of_other_bytes_is_corrupt_and_names_the_block(make: Callable[..., Work]) -> None:
     tier, one = MemoryTier(), dram(1)
     work = make({Tier.DRAM: tier})

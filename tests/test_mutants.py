@@ -20,7 +20,7 @@ from pinfold.testing_bad_tiers import BAD_TIERS
 from proofs.canaries import CANARIES
 from tests.cases.mutants import MUTANTS as OF_CASES
 from tests.model_based.test_mutants_die import MUTANTS as OF_MODELS
-from tests.mutants import fast, from_rows, matrix
+from tests.mutants import fast, from_rows, matrix, more
 from tests.mutants.checks import Check
 from tests.mutants.deaths import CRASH, INVARIANTS, Death, independent, oracle_of, pair_of
 from tests.mutants.forked import Job, Say, run_all
@@ -107,6 +107,7 @@ def test_the_oracle_is_the_file_that_judged() -> None:
 
     assert judged(lambda: rows.noted(None)) == CRASH  # type: ignore[arg-type]
     assert judged(violated) == "tests/test_mutants.py"
+    assert judged(lambda: more.windows_have_no_end(None)) == CRASH, "a fault that breaks by itself"  # type: ignore[arg-type]
 
 
 # ---- processes -----------------------------------------------------------------------------------------------

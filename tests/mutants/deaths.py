@@ -24,6 +24,8 @@ SHARED = (INVARIANTS, CRASH)
 PRODUCT = ("core/", "backends/", "transport/", "pinfold/")
 KITS = "pinfold/testing"
 BAD = ("pinfold/testing_bad", "pinfold/testing_worse")
+FAULTS = ("chaos/mutants", "proofs/canaries", "tests/cases/faults_", "tests/model_based/test_mutants_die", "tests/mutants/")
+"""Where faults are written down: an error that comes out of a fault itself is nobody's judgement."""
 
 WORLDS = ("tests/directory_world.py", "tests/node_world.py")
 VOICES = frozenset({"refused", "create", "pin", "ref", "move", "replica", "put", "read", "changes_nothing"})
@@ -68,6 +70,8 @@ def oracle_of(error: BaseException) -> str:
         name = path.relative_to(ROOT).as_posix()
         if name in WORLDS and frame.name in VOICES:
             continue
+        if name.startswith(FAULTS):
+            return CRASH
         if not name.startswith(PRODUCT) or (name.startswith(KITS) and not name.startswith(BAD)):
             return name
         return INVARIANTS if type(error).__name__ == "InvariantViolation" else CRASH

@@ -93,6 +93,8 @@ KINDS: dict[str, tuple[str, str]] = {
 
 MADE_FOR: dict[str, str] = {
     "C16": "test_an_eviction_in_a_batch_meets_the_guards",
+    "C42": "test_bytes_that_were_given_to_be_stored",
+    "C50": "test_a_new_term_restarts_the_numbers",
     "C59": "test_a_deadline_travels_as_the_time_that_is_left",
     "C79": "test_a_tier_that_fails_ends_its_work",
     "C82 a": "test_a_write_that_the_medium_has_no_room_for",
