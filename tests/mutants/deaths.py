@@ -24,7 +24,10 @@ SHARED = (INVARIANTS, CRASH)
 PRODUCT = ("core/", "backends/", "transport/", "pinfold/")
 KITS = "pinfold/testing"
 BAD = ("pinfold/testing_bad", "pinfold/testing_worse")
-FAULTS = ("chaos/mutants", "proofs/canaries", "tests/cases/faults_", "tests/model_based/test_mutants_die", "tests/mutants/")
+FAULTS = (
+    "chaos/mutants", "proofs/canaries", "tests/cases/faults_", "tests/cases/switches", "tests/model_based/test_mutants_die",
+    "tests/mutants/",
+)  # fmt: skip
 """Where faults are written down: an error that comes out of a fault itself is nobody's judgement."""
 
 WORLDS = ("tests/directory_world.py", "tests/node_world.py")
