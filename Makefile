@@ -17,7 +17,7 @@ MUTANT_FLAGS ?=
 MUTATION_FLAGS ?=
 FIND_FLAGS ?=
 
-.PHONY: setup demo test lint types check check-full prove spec mutants mutants-full mutation find bench clean
+.PHONY: setup demo test lint types explore check check-full prove spec mutants mutants-full mutation find bench clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,11 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pyright
+
+# The explorer's fast worlds, complete for their budgets; then each of them with each seeded fault that it names.
+explore: $(STAMP)
+	$(BIN)/pinfold check --all --jobs 2 $(CHECK_FLAGS)
+	$(BIN)/pinfold check --all --mutants --jobs 2 $(CHECK_FLAGS)
 
 # All of what CI does, in its order.
 check:
