@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,9 @@ def points() -> list[str]:
     return list(SLICES)
 
 
+@cache
 def folder_of(name: str) -> Path:
-    """Where TLC's states of a slice are kept, by what they depend on."""
+    """Where TLC's states of a slice are kept, by what they depend on when it is first asked: a run goes by one model."""
     one = slice_of(name)
     text = one.module() + one.settings() + "".join(path.read_text() for path in sorted((ROOT / "specs").glob("pinfold*.tla")))
     return CACHE / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
