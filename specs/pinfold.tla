@@ -388,8 +388,9 @@ TypeOK ==
   /\ dir.pins \in [Session -> [Copy -> Nat]] /\ dir.refs \in [Session -> Nat] /\ dir.open \in [Session -> BOOLEAN]
   /\ dir.ordered \in [Copy -> Nat] /\ dir.num \in [Node -> Nat] /\ dir.inc \in [Node -> Nat] /\ dir.boot \in [Node -> Nat]
   /\ dir.alive \in [Node -> BOOLEAN] /\ dir.ready \in [Node -> BOOLEAN]
-  /\ \A c \in Copy : /\ dir.list[c].role \in {"GONE", "INCOMING", "AUTHORITATIVE", "REPLICA", "RETIRING", "FREEING"}
-                     /\ c > dir.born => ~Listed(dir, c)
+  /\ dir.list \in [Copy -> [role : {"GONE", "INCOMING", "AUTHORITATIVE", "REPLICA", "RETIRING", "FREEING"},
+                           node : Node \cup {None}, absent : BOOLEAN]]
+  /\ \A c \in Copy : c > dir.born => ~Listed(dir, c)
   /\ \A n \in Node, c \in Copy : node[n].has[c].ph \in
        {"none", "reserved", "storing", "stored", "verifying", "asked", "filling", "checking", "verified", "failed", "freeing"}
 
