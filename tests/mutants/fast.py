@@ -62,8 +62,14 @@ def attempt(
     """What is wrong, in one line each."""
     wrong: list[str] = []
     used = {death.check for mutant in chosen for death in killers.get(mutant.name, [])}
-    for name in sorted(used & set(checks)):
+    absent = sorted(name for name in used & set(checks) if not checks[name].points)
+    for name in sorted((used & set(checks)) - set(absent)):
         checks[name].warm()
+    alone = {name for name, deaths in killers.items() if any(death.check in absent for death in deaths)}
+    killers = {name: [death for death in deaths if death.check not in absent] for name, deaths in killers.items()}
+    if absent:
+        names = sorted(alone & {mutant.name for mutant in chosen})
+        tell(f"{', '.join(absent)}: not here, so that these die by one check at most: {', '.join(names)}")
     died: dict[str, list[Death]] = {}
     jobs = [*_with_faults(chosen, checks, killers, wrong), *_without(chosen, checks, killers)]
     for at, done in enumerate(run_all(iter(jobs), parallel), 1):
@@ -81,7 +87,8 @@ def attempt(
             tell(f"{at} of {len(jobs)}")
     for mutant in chosen:
         mine = died.get(mutant.name, [])
-        if mutant.name in killers and not any(independent(a, b) for a in mine for b in mine):
+        enough = mine if mutant.name in alone else [one for one in mine if any(independent(one, other) for other in mine)]
+        if killers.get(mutant.name) and not enough:
             killing = {(one.check, one.point) for one in mine}
             lives = [death for death in killers[mutant.name] if (death.check, death.point) not in killing]
             where = "; ".join(f"{death.check} {death.point}" for death in lives) or "the same oracle twice"
