@@ -101,9 +101,9 @@ class RecordedCluster(EmbeddedCluster):
         number = self._projection.states.messages.number.get(record(**sent))
         return number in self._world.msgs
 
-    def deliver(self, message: Any) -> None:
-        """A message arrives at the directory, late or repeated."""
-        self._step(self.members[DIRECTORY], message)
+    def deliver(self, message: Any, to: str = DIRECTORY) -> None:
+        """A message arrives, late or repeated."""
+        self._step(self.members[to], message)
 
     def _bytework(self, name: str) -> Any:
         return SlowWork(super()._bytework(name), self, self._chance)

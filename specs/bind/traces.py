@@ -16,7 +16,7 @@ import tlc
 from attrs import define, field
 from recorder import Event, RecordedCluster, Trace
 from slices import BUDGETS, Slice
-from world import CHECKSUMS, NEVER_MS, SPEC
+from world import CHECKSUMS, MANIFEST, NEVER_MS, SPEC, client_name, phase
 
 from pinfold.core import commands
 from pinfold.core.calls import Call, CloseSessionOp, Do, GetGroup, PutGroup
@@ -24,6 +24,7 @@ from pinfold.core.client_state import ClientConfig
 from pinfold.core.ids import GroupId, HoldKind, NodeName, Peer, Tier
 from pinfold.core.node_state import fills
 from pinfold.core.reports import Register
+from pinfold.core.requests import EndWrite
 from pinfold.core.state import DirectoryConfig
 from pinfold.embedded import DIRECTORY, EmbeddedConfig
 from pinfold.transport.inproc import Faults
@@ -107,6 +108,8 @@ class Run:
             self._alone(chance.choice(("n1", "n2")))
         elif dice < 0.77:
             self._late_registration(chance.choice(("n1", "n2")))
+        elif dice < 0.80:
+            self._late_end(chance.choice(("n1", "n2")))
         cluster.advance(chance.choice((0, 1, 5, 20, 60, 200, 400)))
 
     def _alone(self, name: str) -> None:
@@ -128,6 +131,15 @@ class Run:
         boot = f"{name}-{cluster.boots[name]}"
         cluster.deliver(Register(config.name, boot, config.address, config.capacity, fills(state), config.stores))
         wire.heal(config.address, DIRECTORY)
+
+    def _late_end(self, name: str) -> None:
+        """An `EndWrite` arrives for a copy that is there already, and the node says that it is sealed: best for one that was
+        fetched, of which it has said that in other words."""
+        state = self.cluster.node(name).state
+        there = sorted((copy.writer != "", copy.copy) for copy in state.copies.values() if phase(state, copy) == "verified")
+        if there:
+            end = EndWrite(client_name(1), "again", there[0][1], MANIFEST)
+            self.cluster.deliver(end, f"node/{name}")
 
     def _op(self) -> Any:
         chance, state = self.chance, self.cluster.state
