@@ -149,7 +149,7 @@ def attempted(check: Check) -> list[str]:
     shipped = rows.decided
     good = wrong_if("good", "a", "a.py", lambda: rows.decided is not shipped)
     killers = {mutant.name: [Death(one.name, one.driver, "p", f"{one.name}.py", "") for one in (good, check)]}
-    return fast.attempt([mutant], {"good": good, check.name: check}, killers, 2, lambda line: None)
+    return fast.attempt([mutant], {"good": good, check.name: check}, killers, 2, lambda line: None).wrong
 
 
 def test_the_fast_tier_tells_a_killer_that_kills_no_more_and_a_check_that_fails_without_a_fault() -> None:

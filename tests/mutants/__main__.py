@@ -4,7 +4,7 @@
     python -m tests.mutants --deep               every mutant under every check; goes on where it was left, `--fresh` begins anew
     python -m tests.mutants --deep --mutant M    these only (may be repeated); `--check C` likewise
 
-`--write` (with `--deep`) keeps the killers that were found and, after a whole run, writes `specs/mutants.md`. Exit codes: 0 each
+`--write` writes `specs/mutants.md` after a whole run; with `--deep` it keeps the killers that were found, too. Exit codes: 0 each
 mutant dies by two independent checks, each check kills, and nothing fails without a fault; 1 something does not; 2 wrong usage.
 """
 
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--seconds", type=float, default=6.0, help="with --deep: processor seconds for a cell (6)")
     parser.add_argument("--pairs", action="store_true", help="with --deep: only look for two killers of each, soon")
-    parser.add_argument("--write", action="store_true", help="with --deep: keep the killers found, write specs/mutants.md")
+    parser.add_argument("--write", action="store_true", help="write specs/mutants.md; with --deep: keep the killers found, too")
     return program(Given(**vars(parser.parse_args(arguments))))
 
 

@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from attrs import define, evolve, field
+
+from tests.mutants import report
 from tests.mutants.blind import blind
 from tests.mutants.checks import Check
 from tests.mutants.deaths import ROOT, Death, independent
 from tests.mutants.forked import Job, Say, run_all
-from tests.mutants.matrix import Verdict
+from tests.mutants.matrix import Cell, Verdict
 from tests.mutants.record import NOTHING, Mutant
 
 KNOWN = ROOT / "tests" / "mutants" / "killers.json"
@@ -43,26 +46,50 @@ def files(chosen: list[Mutant]) -> list[str]:
     return sorted({point.partition("::")[0] for point in points if "::" in point}) or ["tests/test_table.py"]
 
 
-def run(chosen: list[Mutant], checks: dict[str, Check], parallel: int, as_json: bool, tell: Callable[[str], None]) -> int:
-    """The exit code."""
+@define
+class Tried:
+    """`wrong`: one line for each thing that must not be. `died`: mutant -> how it did."""
+
+    wrong: list[str] = field(factory=list)
+    died: Killers = field(factory=dict)
+
+    def table(self) -> report.Table:
+        """As cells of the matrix."""
+        return {
+            (name, death.check): Cell(name, death.check, [death], 1, 1, "", death.seconds)
+            for name, deaths in self.died.items()
+            for death in deaths
+        }
+
+
+def run(
+    chosen: list[Mutant], checks: dict[str, Check], parallel: int, as_json: bool, tell: Callable[[str], None], commit: str = ""
+) -> int:
+    """The exit code. With the name of a commit, `specs/mutants.md` is written."""
     begun = time.monotonic()
-    wrong = attempt(chosen, checks, known(), parallel, tell)
-    told = {"ok": not wrong, "mutants": len(chosen), "seconds": round(time.monotonic() - begun, 1), "wrong": wrong}
+    tried = attempt(chosen, checks, known(), parallel, tell)
+    seconds = round(time.monotonic() - begun, 1)
+    line = f"{len(chosen)} mutants, each under its two quickest killers: {len(tried.wrong)} wrong, {seconds} s"
+    table = tried.table()
+    if commit:
+        report.write(report.pairs_page(chosen, table, line, commit))
     if as_json:
+        cells = [cell.as_dict() for cell in table.values()]
+        told = {"ok": not tried.wrong, "mutants": len(chosen), "seconds": seconds, "wrong": tried.wrong, "cells": cells}
         print(json.dumps(told, indent=1))
     else:
-        line = f"{len(chosen)} mutants, each under its two quickest killers: {len(wrong)} wrong, {told['seconds']} s"
-        print("\n".join([*wrong, line]))
-    return 1 if wrong else 0
+        print("\n".join([*report.matrix(chosen, checks.values(), table), *tried.wrong, line]))
+    return 1 if tried.wrong else 0
 
 
 def attempt(
     chosen: list[Mutant], checks: dict[str, Check], killers: Killers, parallel: int, tell: Callable[[str], None]
-) -> list[str]:
-    """What is wrong, in one line each."""
-    wrong: list[str] = []
+) -> Tried:
+    """Each mutant under its known killers, and these without a fault."""
+    tried = Tried()
+    wrong, died = tried.wrong, tried.died
     used = {death.check for mutant in chosen for death in killers.get(mutant.name, [])}
-    absent = sorted(name for name in used & set(checks) if not checks[name].points)
+    absent = sorted(name for name in used & set(checks) if not checks[name].points and checks[name].only is None)
     for name in sorted((used & set(checks)) - set(absent)):
         checks[name].warm()
     alone = {name for name, deaths in killers.items() if any(death.check in absent for death in deaths)}
@@ -70,7 +97,6 @@ def attempt(
     if absent:
         names = sorted(alone & {mutant.name for mutant in chosen})
         tell(f"{', '.join(absent)}: not here, so that these die by one check at most: {', '.join(names)}")
-    died: dict[str, list[Death]] = {}
     jobs = [*_with_faults(chosen, checks, killers, wrong), *_without(chosen, checks, killers)]
     for at, done in enumerate(run_all(iter(jobs), parallel), 1):
         name = done.key
@@ -93,7 +119,7 @@ def attempt(
             lives = [death for death in killers[mutant.name] if (death.check, death.point) not in killing]
             where = "; ".join(f"{death.check} {death.point}" for death in lives) or "the same oracle twice"
             wrong.append(f"{mutant.name} does not die by two independent checks: {where}")
-    return wrong
+    return tried
 
 
 def _with_faults(chosen: list[Mutant], checks: dict[str, Check], killers: Killers, wrong: list[str]) -> Iterator[Job]:
@@ -109,10 +135,11 @@ def _with_faults(chosen: list[Mutant], checks: dict[str, Check], killers: Killer
 
 def _kill(mutant: Mutant, check: Check, known: Death) -> Callable[[Say], None]:
     def work(say: Say) -> None:
+        begun = time.process_time()
         with mutant.plant(), blind(known.blind):
             death = check.run(known.point, mutant)
             if death is not None:
-                say(death.as_dict())
+                say(evolve(death, seconds=round(time.process_time() - begun, 3)).as_dict())
 
     return work
 

@@ -80,7 +80,8 @@ def program(given: Given) -> int:
         instead = Instead(lambda tests: deep(given, chosen, tests))
         files: Iterable[str] = ["tests"]
     else:
-        instead = Instead(lambda tests: fast.run(chosen, checks(tests), given.jobs, given.json, tell))
+        named = commit() if given.write and not given.mutant else ""
+        instead = Instead(lambda tests: fast.run(chosen, checks(tests), given.jobs, given.json, tell, named))
         files = fast.files(chosen)
     ended = pytest.main([*OPTIONS, *(str(ROOT / file) for file in files)], plugins=[instead])
     if instead.code == 2:
@@ -109,7 +110,7 @@ def deep(given: Given, chosen: list[Mutant], tests: TestPoints) -> int:
     if given.write:
         fast.write(verdict, mutants())
         if not (given.mutant or given.check or given.pairs):
-            report.write(told)
+            report.write(report.page(told))
     if given.json:
         print(json.dumps(report.document(told), indent=1))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,10 @@ from tests.mutants.survey import Survey
 
 FILE = ROOT / "specs" / "mutants.md"
 MARK = "<!-- what follows is written by `python -m tests.mutants --deep --write` -->"
+
+
+Table = dict[tuple[str, str], Cell]
+"""(mutant, check) -> what became of it."""
 
 
 @define
@@ -32,7 +36,7 @@ class Told:
     limit_s: float
 
     @property
-    def table(self) -> dict[tuple[str, str], Cell]:
+    def table(self) -> Table:
         return {(cell.mutant, cell.check): cell for cell in self.cells}
 
 
@@ -60,16 +64,15 @@ def summary(told: Told) -> str:
 
 
 def lines(told: Told) -> list[str]:
-    return [*matrix(told), *wrong(told.verdict), summary(told)]
+    return [*matrix(told.mutants, told.checks, told.table), *wrong(told.verdict), summary(told)]
 
 
-def matrix(told: Told) -> Iterator[str]:
+def matrix(mutants: Sequence[Mutant], checks: Iterable[Check], table: Table) -> Iterator[str]:
     """Rows are mutants, columns checks."""
-    width = max((len(one.name) for one in told.mutants), default=10)
-    names = [check.name for check in told.checks]
+    width = max((len(one.name) for one in mutants), default=10)
+    names = [check.name for check in checks]
     yield " ".join([" " * width, *(f"{name:>11}" for name in names)])
-    table = told.table
-    for one in told.mutants:
+    for one in mutants:
         words = [table[one.name, name].word if (one.name, name) in table else "" for name in names]
         yield " ".join([f"{one.name:{width}}", *(f"{word:>11}" for word in words)])
 
@@ -86,10 +89,30 @@ def document(told: Told) -> dict[str, Any]:
 # ---- the page ------------------------------------------------------------------------------------------------
 
 
-def write(told: Told) -> None:
+def write(lines_: Iterable[str]) -> None:
     """The generated half of `specs/mutants.md`; what people wrote above the mark stays."""
     head = FILE.read_text(encoding="utf-8").partition(MARK)[0]
-    FILE.write_text(head + MARK + "\n\n" + "\n".join(page(told)) + "\n", encoding="utf-8")
+    FILE.write_text(head + MARK + "\n\n" + "\n".join(lines_) + "\n", encoding="utf-8")
+
+
+def pairs_page(mutants: Sequence[Mutant], table: Table, summary_: str, commit: str) -> Iterator[str]:
+    """After a fast run: each mutant with the two checks that killed it."""
+    yield "## The two quickest killers of each"
+    yield ""
+    yield f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, Python and tools of `make setup`. {summary_}."
+    yield "Seconds are of a processor; what judged is in brackets. (`make mutants-full` puts the whole matrix here.)"
+    for family in FAMILIES:
+        mine = [one for one in mutants if one.family == family]
+        if mine:
+            yield ""
+            yield f"### {family}"
+            yield ""
+            yield "| mutant | breaks | one | and another |"
+            yield "|---|---|---|---|"
+            for one in mine:
+                cells = [cell for (name, _), cell in table.items() if name == one.name]
+                told = [f"{death.check} {death.seconds:.1f} ({death.oracle})" for cell in cells for death in cell.deaths]
+                yield f"| {one.name}: {one.what} | {one.breaks} | {' | '.join([*told[:2], '', ''][:2])} |"
 
 
 def page(told: Told) -> Iterator[str]:
