@@ -20,9 +20,9 @@ from pinfold.testing_bad_tiers import BAD_TIERS
 from proofs.canaries import CANARIES
 from tests.cases.mutants import MUTANTS as OF_CASES
 from tests.model_based.test_mutants_die import MUTANTS as OF_MODELS
-from tests.mutants import fast, from_rows, matrix, more
+from tests.mutants import deaths, fast, from_rows, matrix, more
 from tests.mutants.checks import Check
-from tests.mutants.deaths import CRASH, INVARIANTS, Death, independent, oracle_of, pair_of
+from tests.mutants.deaths import CRASH, INVARIANTS, Death, independent, line_of, oracle_of, pair_of
 from tests.mutants.forked import Job, Say, run_all
 from tests.mutants.reach import replaced_by
 from tests.mutants.record import FAMILIES, NOTHING, Mutant
@@ -195,3 +195,8 @@ def test_a_mutant_dies_by_its_two_killers_which_pass_without_it() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["wrong"] == []
+
+
+def test_what_a_kill_said_is_kept_without_the_paths_of_this_machine(tmp_path: Path) -> None:
+    said = line_of(ValueError(f"File '{deaths.ROOT}/tests/a.py' has claimed {tmp_path}/store, and\nwaits"))
+    assert said == "ValueError: File 'tests/a.py' has claimed , and waits"

@@ -58,7 +58,7 @@ FUNCTION_LINES_MAX = 70
 LARGE: dict[str, str] = {}
 
 SOURCE_FOLDERS = [*ARROWS, "proofs", "tests", "examples", "benchmarks"]
-TEXT_SUFFIXES = {".cfg", ".md", ".py", ".toml", ".txt", ".yaml", ".yml"}
+TEXT_SUFFIXES = {".cfg", ".json", ".md", ".py", ".tla", ".toml", ".txt", ".yaml", ".yml"}
 
 # In pieces, so that this file does not find itself.
 UNFINISHED = re.compile("|".join(["TO" + "DO", "FIX" + "ME", r"\bX" + r"XX\b", "NotImplemented" + "Error"]))

@@ -7,12 +7,16 @@ violated. So two checks that both end in one of the machines' own invariants are
 
 from __future__ import annotations
 
+import re
+import tempfile
 import traceback
 from pathlib import Path
 
 from attrs import asdict, define
 
 ROOT = Path(__file__).resolve().parents[2]
+ELSEWHERE = re.compile(rf"{re.escape(tempfile.gettempdir())}/\S*?(?=[\s'\",:]|$)")
+"""A temporary path."""
 
 INVARIANTS = "invariants"
 """The machines' own checks after each step: `core/invariants.py`, `core/node_invariants.py`, and what the core raises itself."""
@@ -82,5 +86,6 @@ def oracle_of(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    """What it said, on one line, without the paths of the machine that it was said on."""
+    text = ELSEWHERE.sub("", " ".join(str(error).replace(f"{ROOT}/", "").split()))
     return f"{type(error).__name__}: {text}"[:160]
