@@ -62,6 +62,8 @@ def facts_key(state: DirectoryState) -> Key:
         tuple([plain.pack(state.sessions[s]) for s in sorted(state.sessions)]),
         tuple([plain.pack(state.answers[a]) for a in sorted(state.answers)]),
         tuple([plain.pack(node) for node in state.nodes.values()]),
+        tuple(sorted(state.session_leases)),
+        tuple(sorted(state.node_leases)),
     )  # fmt: skip
 
 

@@ -29,9 +29,9 @@ from .keys import node_key
 from .memory import Cells, cells_of, found, manifest_of
 from .world_file import WorldFile
 
-FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
 BOOKS = ("groups", "copies", "holds", "sessions", "nodes")
-"""The facts that a refused command leaves alone: all but the answer itself."""
+"""The facts that a refused command leaves alone: all but the answer itself, and that its session's lease is renewed."""
+FACTS = (*BOOKS, "answers", "session_leases", "node_leases")
 INDEXES = ("group_of", "copies_at", "used", "pinned", "referred", "held", "lost", "progress", "timed", "unsettled")
 REPEATABLE = (Command, OpenSession, Register, Report, Inventory, Heartbeat)
 DOOR = ("Early", "WindowFull", "SessionEnded", "Overloaded")
@@ -87,7 +87,7 @@ def _refused(before: Directory, after: Directory, ready: Ready) -> None:
         answer = reply.message.answer if isinstance(reply.message, Answered) else None
         if isinstance(answer, BatchAnswer) or not isinstance(answer, Refused) or answer.refusal.reason == "HoldLost":
             continue
-        table = same(before.state, after.state, FACTS if answer.refusal.reason in DOOR else BOOKS)
+        table = same(before.state, after.state, (*BOOKS, "answers") if answer.refusal.reason in DOOR else BOOKS)
         _must(not table, "REFUSE-1", f"a command refused as {answer.refusal.reason} changed {table}")
         _must(before.state.used == after.state.used, "REFUSE-1", "a refused command changed reservations")
 

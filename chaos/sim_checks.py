@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .sim_member import Member
     from .sim_world import World
 
-FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes")
+FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes", "session_leases", "node_leases")
 """Tables of a directory that a restart must find."""
 
 GOING = (State.EVICTING, State.EVICTED)

@@ -22,6 +22,7 @@ from . import (
     holds,
     housekeeping,
     invariants,
+    leases,
     ledger,
     membership,
     queries,
@@ -91,10 +92,12 @@ class Directory:
         for hold in tables.get(effects.HOLDS, {}).values():
             holds.enter(state, hold)
         state.nodes.update(tables.get(effects.NODES, {}))
+        state.session_leases.update(tables.get(effects.SESSION_LEASES, {}))
+        state.node_leases.update(tables.get(effects.NODE_LEASES, {}))
         return state
 
     def start(self, now: int, claimed: int = 0) -> Ready:
-        """Begin a term: it rises at every start, durably, before anything is said. Leases get their full length again.
+        """Begin a term: it rises at every start, durably, before anything is said. Leases get their full length again, once.
 
         `claimed` is the highest term that was ever claimed at the store (`MetadataStore.term`): a start that died between its
         claim and its first commit has used up a term that no record tells of.
@@ -104,17 +107,15 @@ class Directory:
         term = max(meta.term, claimed) + 1
         state.meta = Meta(meta.store_id, meta.shard, meta.shards, term, meta.revision, meta.clock_ms)
         state.last_now = now
-        for session in state.sessions.values():
-            state.session_due[session.id] = meta.clock_ms + session.lease_ms
+        fixed = leases.fix(state, self.config)
         for node in state.nodes.values():
             if node.alive:
-                state.node_due[node.name] = meta.clock_ms + self.config.node_lease_ms
                 state.links[node.name] = Link()
         capacities = {node.name: node.capacity for node in state.nodes.values()}
         capacities.update({store.name: store.capacity for store in self.config.stores})
         state.shrunk = {name: None for name, capacity in capacities.items() if state.used.get(name, 0) > capacity}
         state.alarm_at = meta.clock_ms
-        return Ready(((effects.META, effects.META, state.meta),), alarm=now)
+        return Ready((*fixed, (effects.META, effects.META, state.meta)), alarm=now)
 
     def copy(self) -> Directory:
         """A directory of its own in the same state."""
@@ -140,10 +141,12 @@ class Directory:
         waiting.look(turn)
         if type(event) is Tick:
             state.alarm_at = housekeeping.next_due(turn)
-        if turn.persist or elapsed or turn.revision != meta.revision:
+        commits = bool(turn.persist) or (type(event) is Tick and leases.must_save(turn))
+        if commits or elapsed or turn.revision != meta.revision:
             state.meta = Meta(meta.store_id, meta.shard, meta.shards, meta.term, turn.revision, clock)
-            if turn.persist:
+            if commits:
                 turn.persist.append((effects.META, effects.META, state.meta))
+                state.saved_ms = clock
         self._check(turn)
         alarm = now + min(max(0, state.alarm_at - clock), self.config.max_step_ms)
         return Ready(tuple(turn.persist), tuple(turn.send), (), tuple(turn.reply), alarm)

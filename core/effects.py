@@ -23,7 +23,9 @@ HOLDS: Final = "holds"
 SESSIONS: Final = "sessions"
 ANSWERS: Final = "answers"
 NODES: Final = "nodes"
-TABLES: Final = (META, GROUPS, HOLDS, SESSIONS, ANSWERS, NODES)
+SESSION_LEASES: Final = "session_leases"
+NODE_LEASES: Final = "node_leases"
+TABLES: Final = (META, GROUPS, HOLDS, SESSIONS, ANSWERS, NODES, SESSION_LEASES, NODE_LEASES)
 
 Write = tuple[str, Any, Any]
 """`(table, key, record)`: put `record` (an attrs record, or a tuple of plain values) under `key` (str, bytes, int or a tuple of

@@ -17,7 +17,7 @@ from .errors import InvariantViolation
 from .ids import NO_COPY, GroupId, Reason, Role, State
 from .ledger import NO_COPIES, UNSETTLED, authority_of, copy_in
 from .rows import can_be_heir, is_readable
-from .state import Copy, DirectoryConfig, DirectoryState, Group
+from .state import Copy, DirectoryConfig, DirectoryState, Group, Lease
 from .table import MOVING, READABLE
 
 
@@ -215,7 +215,26 @@ def indexes_agree(state: DirectoryState, config: DirectoryConfig) -> None:
             _fail("DUR-1", f"{name} remembers what is in no record", state)
 
 
-WHOLE: Final = (space_adds_up, holds_add_up, answers_add_up, indexes_agree)
+def leases_end_as_fixed(state: DirectoryState, config: DirectoryConfig) -> None:
+    """DUR-1: each session and each living node has a lease that is counted, and one that a start has fixed ends then."""
+    living = {name for name, node in state.nodes.items() if node.alive}
+    _leases_of("session", set(state.sessions), state.session_due, state.session_leases, state)
+    _leases_of("node", living, state.node_due, state.node_leases, state)
+
+
+def _leases_of(kind: str, holders: set[Any], counted: dict[Any, int], fixed: dict[Any, Lease], state: DirectoryState) -> None:
+    if not fixed.keys() <= holders:
+        _fail("DUR-1", f"the lease of a {kind} is fixed that is not there", state)
+    if state.last_now is None:
+        return  # before its start a directory counts nothing
+    if holders != counted.keys():
+        _fail("DUR-1", f"the {kind} leases that are counted are not those that there are", state)
+    for key, lease in fixed.items():
+        if counted[key] != lease.due:
+            _fail("DUR-1", f"the lease of {kind} {key} was fixed to {lease.due} and is counted to {counted[key]}", state)
+
+
+WHOLE: Final = (space_adds_up, holds_add_up, answers_add_up, indexes_agree, leases_end_as_fixed)
 
 
 def check_all(state: DirectoryState, config: DirectoryConfig) -> None:
@@ -230,7 +249,7 @@ def check_all(state: DirectoryState, config: DirectoryConfig) -> None:
 
 
 def check_progress(before: DirectoryState, after: DirectoryState) -> None:
-    """EPOCH-1, COPY-3, MOVE-1, MOVE-2: what may never go back, or be given up, between two states of one store, restarts
+    """EPOCH-1, COPY-3, MOVE-1, MOVE-2, DUR-1: what may never go back, or be given up, between two states of one store, restarts
     included."""
     for name in ("term", "revision", "clock_ms"):
         if getattr(after.meta, name) < getattr(before.meta, name):
@@ -238,6 +257,8 @@ def check_progress(before: DirectoryState, after: DirectoryState) -> None:
     for name, registered in before.nodes.items():
         if name not in after.nodes or after.nodes[name].incarnation < registered.incarnation:
             _fail("EPOCH-1", f"incarnation of {name} went back", after)
+    _leases_stay_fixed(before.session_leases, after.session_leases, after)
+    _leases_stay_fixed(before.node_leases, after.node_leases, after)
     for group_id, group in before.groups.items():
         later = after.groups.get(group_id)
         if later is None or later.created != group.created:
@@ -255,6 +276,13 @@ def check_progress(before: DirectoryState, after: DirectoryState) -> None:
             _fail("COPY-3", f"{copy_id} came back after it had left", after, group_id)
         if was is not None and was.role is Role.FREEING and now is not None and now.role is not Role.FREEING:
             _fail("COPY-3", f"{copy_id} counts again after FREEING", after, group_id)
+
+
+def _leases_stay_fixed(was: dict[Any, Lease], now: dict[Any, Lease], state: DirectoryState) -> None:
+    """No start gives a lease more than an earlier one has."""
+    for key, lease in was.items():
+        if now.get(key, lease) != lease:
+            _fail("DUR-1", f"the lease of {key} was fixed to {lease.due} and then to {now[key].due}", state)
 
 
 def _heirs_are_kept(before: DirectoryState, after: DirectoryState, group: Group, later: Group) -> None:
@@ -304,7 +332,7 @@ def _listed() -> dict[str, Invariant]:
         "REFUSE-1": Invariant("a refused command leaves everything as it was", (), "product of states and events; tests"),
         "MOVE-1": Invariant("a move is all or nothing", (live_move, check_progress), "every step; two states"),
         "MOVE-2": Invariant("source bytes go only after commit, FREEING durable, holds and guards gone", (held_is_not_freed, check_progress), "every step; two states; cluster machine"),
-        "DUR-1": Invariant("nothing leaves before what it rests on is durable", (indexes_agree,), "whole state; store crash points"),
+        "DUR-1": Invariant("nothing leaves before what it rests on is durable", (indexes_agree, leases_end_as_fixed, check_progress), "whole state; two states; store crash points"),
         "CAP-1": Invariant("space is accounted for", (space_adds_up, *node.NODE_INVARIANTS.get("CAP-1", ())), "whole state; every node step"),
         "ROUTE-1": Invariant("a stale route costs bounded attempts and never wrong bytes", (), "client tests; main job"),
         "ANSWER-1": Invariant("every accepted request and waiter gets exactly one answer within a bound", (), "client and cluster machines"),

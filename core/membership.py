@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import capacity, effects, ends, orders
+from . import capacity, effects, ends, leases, orders
 from .answers import DrainAccepted, ItemAnswer, Refused
 from .commands import Drain
 from .effects import Send
@@ -79,7 +79,7 @@ def _welcome(turn: Turn, node: Node, event: Register) -> None:
     state.shrunk.pop(node.name, None)
     if state.used.get(node.name, 0) > node.capacity:
         state.shrunk[node.name] = None
-    state.node_due[node.name] = turn.now + config.node_lease_ms
+    leases.renew_node(turn, node.name)
     turn.wake(turn.now + config.node_lease_ms)
     meta = state.meta
     turn.send.append(
@@ -97,7 +97,7 @@ def heartbeat(turn: Turn, event: Heartbeat) -> None:
     if node is None or not node.alive or event.incarnation != node.incarnation:
         refuse_incarnation(turn, event.node, event.incarnation, event.address)
         return
-    state.node_due[node.name] = turn.now + turn.config.node_lease_ms
+    leases.renew_node(turn, node.name)
     link = state.links.get(node.name) or Link()
     same_term = event.term == meta.term
     seen = event.number if same_term else 0
@@ -153,6 +153,7 @@ def lapse(turn: Turn, node: Node) -> None:
     state.nodes[node.name] = lapsed
     turn.persist.append((effects.NODES, node.name, lapsed))
     state.node_due.pop(node.name, None)
+    leases.lift_node(turn, node.name)
     state.arriving.pop(node.name, None)
     state.links[node.name] = Link(0, turn.now, False)
     turn.count("lapses")

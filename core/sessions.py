@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import effects, ends, holds
+from . import effects, ends, holds, leases
 from .answers import Answered, KeptAlive, QueryAnswer, Refused, SessionClosed, SessionOpened, Told
 from .commands import CloseSession, Command, KeepAlive, OpenSession
 from .effects import Reply
@@ -36,7 +36,7 @@ def open_session(turn: Turn, event: OpenSession) -> None:
             state.tokens[event.token] = known
             state.sessions[known] = resumed
             turn.persist.append((effects.SESSIONS, known, resumed))
-        state.session_due[known] = turn.now + event.lease_ms
+        leases.renew_session(turn, known)
         turn.wake(turn.now + event.lease_ms)
         applied, _ = state.progress[known]
         told(turn, event.client, event.token, SessionOpened(known, applied + 1, event.lease_ms, True))
@@ -52,7 +52,7 @@ def open_session(turn: Turn, event: OpenSession) -> None:
     number = SessionId(turn.next_revision())
     session = Session(number, event.name, event.client, event.token, event.lease_ms)
     enter(turn.state, session, 0, 1)
-    state.session_due[number] = turn.now + event.lease_ms
+    leases.renew_session(turn, number)
     turn.wake(turn.now + event.lease_ms)
     turn.persist.append((effects.SESSIONS, number, session))
     told(turn, event.client, event.token, SessionOpened(number, 1, event.lease_ms, False))
@@ -89,7 +89,7 @@ def keep_alive(turn: Turn, event: KeepAlive) -> None:
     if session is None:
         told(turn, event.client, event.token, Refused(Refusal("SessionEnded", "", guard="session_live"), turn.revision))
         return
-    turn.state.session_due[session.id] = turn.now + session.lease_ms
+    leases.renew_session(turn, session.id)
     told(turn, event.client, event.token, KeptAlive(session.id, session.lease_ms, holds.heard_of_losses(turn, session.id)))
 
 
@@ -114,6 +114,7 @@ def end_session(turn: Turn, number: SessionId) -> int:
         if state.answers.pop((number, sequence), None) is not None:
             turn.persist.append((effects.ANSWERS, (number, sequence), None))
     state.session_due.pop(number, None)
+    leases.lift_session(turn, number)
     turn.persist.append((effects.SESSIONS, number, None))
     released = holds.release_session(turn, number)
     for group_id in tuple(state.unsettled):
@@ -125,12 +126,12 @@ def end_session(turn: Turn, number: SessionId) -> int:
 
 
 def admit(turn: Turn, command: Command) -> Refusal | Answered | None:
-    """None: the body may be applied now. An `Answered` is replayed; a refusal leaves the number unused."""
+    """None: the body may be applied now. An `Answered` is replayed; a refusal leaves the number unused. Any of them renews."""
     state = turn.state
     number = command.session
     if number not in state.sessions:
         return Refusal("SessionEnded", "", guard="session_live")
-    state.session_due[number] = turn.now + state.sessions[number].lease_ms
+    leases.renew_session(turn, number)
     applied, _ = state.progress[number]
     sequence = command.sequence
     if sequence <= applied:

@@ -136,6 +136,13 @@ class Node:
 
 
 @define
+class Lease:
+    """Of a session or node that was not heard since a start. `due` (directory clock, ms): when it is over (`core/leases.py`)."""
+
+    due: int
+
+
+@define
 class Meta:
     """One record a store has one of. `clock_ms` is directory time (rule 10), `revision` the last applied command's."""
 
@@ -154,9 +161,11 @@ RECORD_TYPES: Final[dict[str, type]] = {
     effects.SESSIONS: Session,
     effects.ANSWERS: Answered,
     effects.NODES: Node,
+    effects.SESSION_LEASES: Lease,
+    effects.NODE_LEASES: Lease,
 }
 """What each table holds. Keys: META "meta"; GROUPS group id; HOLDS hold id; SESSIONS session id; ANSWERS (session, sequence);
-NODES name."""
+NODES name; SESSION_LEASES session id; NODE_LEASES name."""
 
 
 # ---- soft state ----------------------------------------------------------------------------------------------
@@ -234,6 +243,8 @@ class DirectoryState:
     sessions: dict[SessionId, Session] = _dict()
     answers: dict[tuple[int, int], Answered] = _dict()
     nodes: dict[NodeName, Node] = _dict()
+    session_leases: dict[SessionId, Lease] = _dict()
+    node_leases: dict[NodeName, Lease] = _dict()
 
     # indexes
     group_of: dict[CopyId, GroupId] = _dict()
@@ -260,6 +271,8 @@ class DirectoryState:
     last_now: int | None = None
     halted: str = ""
     """Why this directory has stopped for good (`StoreRegressed`), or ""."""
+    saved_ms: int = 0
+    """Directory time as the last commit has kept it."""
     session_due: dict[SessionId, int] = _dict()
     node_due: dict[NodeName, int] = _dict()
     links: dict[NodeName, Link] = _dict()
@@ -327,6 +340,8 @@ class DirectoryConfig:
     write_ms: int = 30_000
     move_ms: int = 30_000
     max_step_ms: int = 1_000
+    save_ms: int = 1_000
+    """How much directory time a crash may cost a lease that is waited out; each such step is one commit of one record."""
     repair_ms: int = 1_000
     scan_ms: int = 10_000
     backoff_ms: int = 200

@@ -286,7 +286,7 @@ class EmbeddedCluster:
             if isinstance(member.machine, Node):
                 check_node(member.machine.state, member.machine.config)
         again = Directory.load(self.store.load())
-        for table in ("groups", "copies", "holds", "sessions", "answers", "nodes"):
+        for table in ("groups", "copies", "holds", "sessions", "answers", "nodes", "session_leases", "node_leases"):
             if getattr(again, table) != getattr(self.state, table):
                 raise InvariantViolation("DUR-1", f"{table} in the store differ from those in memory")
 

@@ -153,5 +153,8 @@ class Names:
         if isinstance(record, Node):
             gone = "" if record.alive else " lapsed"
             return f"node {record.name} i{record.incarnation}{gone}{' draining' if record.draining else ''}"
+        if table in ("session_leases", "node_leases"):
+            whose = self.sessions.get(key, key) if table == "session_leases" else key
+            return f"lease of {whose} " + ("no longer fixed" if record is None else f"fixed to {record.due}")
         kind = {"groups": "group", "holds": "hold", "sessions": "session"}.get(table)
         return f"{kind} {self.value(key, kind)} deleted" if record is None and kind else ""

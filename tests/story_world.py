@@ -89,6 +89,9 @@ class StoryWorld:
         self.store.commit(ready.persist)
         self.alarms[DIRECTORY] = ready.alarm
         self.say(f"directory: begins term {self.directory.state.meta.term}")
+        for text in (self.names.write(*write) for write in ready.persist):
+            if text:
+                self.say(f"  persist {text}")
 
     def crash_directory(self) -> None:
         self.directory = None

@@ -12,10 +12,10 @@ import pytest
 from pinfold.core import commands as c
 from pinfold.core import invariants
 from pinfold.core.errors import InvariantViolation
-from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, Role, SessionId, State, Tier
+from pinfold.core.ids import NO_COPY, CopyId, GroupId, HoldId, HoldKind, NodeName, Role, SessionId, State, Tier
 from pinfold.core.invariants import INVARIANTS, check_all, check_group, check_progress
 from pinfold.core.records import evolve
-from pinfold.core.state import Hold
+from pinfold.core.state import Hold, Lease
 
 from .directory_world import N1, N2, N3, World, id_of
 
@@ -111,6 +111,9 @@ BROKEN: dict[str, tuple[str, str, Callable[[World], object]]] = {
     "an order about nothing": ("DUR-1", "ordered", lambda w: w.state.ordered.update({CopyId(0, 1, 9): 3})),
     "a tier of nothing": ("DUR-1", "hints", lambda w: w.state.hints.update({CopyId(0, 1, 9): Tier.SSD})),
     "a use of nothing": ("DUR-1", "access", lambda w: w.state.access.update({GroupId(b"x" * 16): w.state.access[A]})),
+    "a lease of nobody": ("DUR-1", "not there", lambda w: w.state.node_leases.update({NodeName("n9"): Lease(9)})),
+    "a lease that is not counted": ("DUR-1", "not those that there are", lambda w: w.state.session_due.clear()),
+    "a lease counted otherwise than fixed": ("DUR-1", "was fixed to 9", lambda w: w.state.node_leases.update({N1: Lease(9)})),
     "a due that nobody looks at": ("DUR-1", "timed", lambda w: w.state.timed.clear()),
 }
 

@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from pinfold.core import client_get, directory, effects, events, guards, membership, node, node_io, ordering, orders, reports
+from pinfold.core import (
+    client_get,
+    directory,
+    effects,
+    events,
+    guards,
+    leases,
+    membership,
+    node,
+    node_io,
+    ordering,
+    orders,
+    reports,
+)
 from pinfold.core.calls import Done, GotGroup
 from pinfold.core.directory import Directory
 from pinfold.core.records import evolve
@@ -22,6 +35,22 @@ def leases_end_with_the_term(patch: pytest.MonkeyPatch) -> None:
         return ready
 
     wrapped_method(patch, Directory, "start", start)
+
+
+def starts_forget_what_starts_have_given(patch: pytest.MonkeyPatch) -> None:
+    """Deadlines are reset on recovery: each start gives each lease its full length."""
+
+    def fix(whole: Any, state: Any, config: Any) -> Any:
+        state.session_leases.clear()
+        state.node_leases.clear()
+        return whole(state, config)
+
+    wrapped(patch, leases.fix, fix)
+
+
+def time_of_waits_is_not_kept(patch: pytest.MonkeyPatch) -> None:
+    """The checkpoint is lost: time that only a dead holder's lease counts by dies with the directory."""
+    everywhere(patch, leases.must_save, lambda turn: False)
 
 
 def checked_before_the_copy_only(patch: pytest.MonkeyPatch) -> None:
