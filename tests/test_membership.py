@@ -93,8 +93,11 @@ def test_who_has_not_heard_that_a_registration_is_over_is_told_again(world: Worl
     "event",
     [
         Register(NodeName(""), "b", Peer("node/x"), 1),
-        Register(NodeName("n" * 513), "b", Peer("node/x"), 1),
+        Register(NodeName("n" * 256), "b", Peer("node/x"), 1),
+        Register(NodeName("\u00f6" * 128), "b", Peer("node/x"), 1),
         Register(NodeName("n4"), "b", Peer("node/x"), -1),
+        Register(NodeName("n4"), "b", Peer("node/x"), 1, group_slots=-1),
+        Register(NodeName("n4"), "b", Peer("node/x"), 1, block_bytes=-1),
         Register(STORE, "b", Peer("node/x"), 1),
     ],
 )
@@ -102,6 +105,27 @@ def test_a_senseless_registration_changes_nothing(event: Register) -> None:
     world = World(stores=1)
     world.changes_nothing(event)
     assert world.counter("refused_registrations") == 1
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "n" + "\u00f6" * 127])
+def test_a_registration_at_the_edge_of_what_is_taken_is_taken(world: World, name: str) -> None:
+    """255 bytes of name, and room for nothing."""
+    at = world.counter("registrations")
+    world.register(NodeName(name), "b1", capacity=0, group_slots=0, block_bytes=0)
+    assert world.state.nodes[NodeName(name)].alive
+    assert world.counter("registrations") == at + 1
+    assert world.counter("refused_registrations") == 0
+    assert world.create("A").node in (N1, N2, N3)
+
+
+def test_what_is_turned_away_is_counted(world: World) -> None:
+    old = world.incarnation(N1)
+    world.register(N1, "b2")
+    world.beat(N1, incarnation=old)
+    world.beat(N1, incarnation=old)
+    world.step(Register(N1, "b1", Peer("node/n1"), 100, over=old))
+    assert (world.counter("stale_reports"), world.counter("names_taken"), world.counter("lapses")) == (2, 1, 1)
+    assert world.incarnation(N1) > old
 
 
 def test_a_new_address_or_capacity_of_the_same_boot_is_taken_over_and_kept(world: World) -> None:
