@@ -3,7 +3,7 @@
 A renewal is soft, so that a heartbeat costs no commit: after a start nobody knows how long ago the last one came. The start
 therefore gives each lease its full length and writes down when that ends; the holder's first renewal takes the record away, and
 no later start gives more. So a lease is never cut short, and that of a dead holder is over at most one lease after the first
-start that it did not live to see, in directory time, which is kept on a Tick (`save_ms`) while such a holder is waited for.
+start that it did not live to see, in directory time, which is kept on a Tick (`lease_save_ms`) while such a holder is waited for.
 """
 
 from __future__ import annotations
@@ -62,4 +62,4 @@ def lift_node(turn: Turn, name: NodeName) -> None:
 def must_save(turn: Turn) -> bool:
     """Has time passed that a fixed lease counts by, and that no commit has kept?"""
     state = turn.state
-    return turn.now - state.saved_ms >= turn.config.save_ms and bool(state.session_leases or state.node_leases)
+    return turn.now - state.saved_ms >= turn.config.lease_save_ms and bool(state.session_leases or state.node_leases)

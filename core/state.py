@@ -340,7 +340,7 @@ class DirectoryConfig:
     write_ms: int = 30_000
     move_ms: int = 30_000
     max_step_ms: int = 1_000
-    save_ms: int = 1_000
+    lease_save_ms: int = 1_000
     """How much directory time a crash may cost a lease that is waited out; each such step is one commit of one record."""
     repair_ms: int = 1_000
     scan_ms: int = 10_000

@@ -125,7 +125,7 @@ def test_time_alone_is_written_when_a_fixed_lease_counts_by_it_and_then_once_in_
         if world.ready.persist and world.state.node_leases:
             assert written(world) == [("meta", "meta")]
             times.append(world.state.meta.clock_ms)
-    assert [later - earlier for earlier, later in pairwise(times)] == [world.config.save_ms]
+    assert [later - earlier for earlier, later in pairwise(times)] == [world.config.lease_save_ms]
     world.renew()
     world.tick(125)
     for _ in range(20):

@@ -167,7 +167,7 @@ def test_lost_told_max() -> None:
 
 
 TESTED_ELSEWHERE = {
-    "stores", "node_lease_ms", "absent_limit_ms", "grace_ms", "write_ms", "move_ms", "max_step_ms", "save_ms", "repair_ms",
+    "stores", "node_lease_ms", "absent_limit_ms", "grace_ms", "write_ms", "move_ms", "max_step_ms", "lease_save_ms", "repair_ms",
     "scan_ms", "backoff_ms", "backoff_ms_max", "retry_after_ms", "wait_ms_max", "eviction", "placement", "high", "low", "spill",
     "checks", "check_all_every", "session_lease_ms_min", "session_lease_ms_max", "name_chars_max", "housekeeping_items",
     "drain_moves_max", "spill_moves_max",

@@ -81,8 +81,8 @@ def test_c52_lease_expiry_a_directory_that_lives_shortly_and_decides_nothing_get
         for _ in range(3):
             world.tick(500)
         terms += 1
-        assert terms <= 1 + LEASE_MS // world.config.save_ms
-    assert terms == LEASE_MS // world.config.save_ms  # each term of 1,500 ms has kept 1,000 of them
+        assert terms <= 1 + LEASE_MS // world.config.lease_save_ms
+    assert terms == LEASE_MS // world.config.lease_save_ms  # each term of 1,500 ms has kept 1,000 of them
     assert world.state.holds == {}
 
 
