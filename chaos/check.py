@@ -25,7 +25,7 @@ from .coverage import Coverage, watched
 from .explorer import Found, Outcome, explore
 from .mutants import MUTANTS, planted
 from .pool import collision_odds
-from .topics import topics_of
+from .topics import TOPICS, topics_of
 from .world import World
 from .world_file import STATES_MAX, WorldFile, load_world, world_names
 
@@ -198,6 +198,7 @@ def document(results: Sequence[Checked]) -> dict[str, Any]:
         "guards_never_refused": coverage.guards_never_refused(),
         "reasons_never_given": coverage.reasons_never_given(),
         "events_never_taken": coverage.events_never_taken(),
+        "topics_never_seen": [topic for topic in TOPICS if not any(topic in checked.topics for checked in results)],
     }
 
 
@@ -208,6 +209,8 @@ def summary(results: Sequence[Checked]) -> list[str]:
         rows, guards = said["rows_never_taken"], said["guards_never_refused"]
         lines.append(f"rows never taken ({len(rows)}): {', '.join(rows) or 'none'}")
         lines.append(f"guards that never refused ({len(guards)}): {', '.join(guards) or 'none'}")
+        topics = said["topics_never_seen"]
+        lines.append(f"topics that no world went through ({len(topics)}): {', '.join(topics) or 'none'}")
     return lines
 
 
