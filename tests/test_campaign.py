@@ -150,9 +150,9 @@ def test_what_a_world_has_gone_through_is_said_and_nothing_else(world: str, topi
 def test_whatever_a_whole_run_went_through_no_topic_is_left_out() -> None:
     """`make explore` says what is missing; these few worlds, seen in part, show that nothing is."""
     shown = (
-        "client_dies", "deposed_directory", "evict_recreate_one_slot", "lapse_and_return", "move_crash_directory", "move_crash_node",
-        "pipelined_commits", "reader_session_expiry", "replica_dies", "rotten_bytes", "tiers", "two_groups_one_room", "upload_dies",
-        "writing",
+        "client_dies", "deposed_directory", "evict_recreate_one_slot", "lapse_and_return", "move_crash_directory",
+        "move_crash_node", "pipelined_commits", "reader_session_expiry", "replica_dies", "rotten_bytes", "tiers",
+        "two_groups_one_room", "upload_dies", "writing",
     )  # fmt: skip
     seen = [check_world(load_world(name), states_max=6_000) for name in shown]
     assert document(seen)["topics_never_seen"] == []
