@@ -111,7 +111,7 @@ class World:
         possible = [self.durable] if self.attempted is None else [self.durable, self.attempted]
         if not any(all(getattr(one, name) == getattr(state, name) for name in FACTS) for one in possible):
             raise InvariantViolation("DUR-1", "the store gives back something else than what was committed")
-        self.attempted = None
+        self.durable, self.attempted = state.copy(), None
         nobody_knows_more(self, state)
 
     def revive_directory(self) -> None:

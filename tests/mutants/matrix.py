@@ -18,6 +18,8 @@ from tests.mutants.survey import Survey
 
 SECOND_LOOK = 12
 """So many more points at most, to find another oracle than one that all checks share."""
+AGAIN = 4.0
+"""A cell has so many times what its known killer took, if that is more than the limit."""
 
 
 @define
@@ -49,13 +51,14 @@ class Cell:
         return "~" if self.ended else "alive"
 
 
-def points_of(mutant: Mutant, check: Check, found: Survey, names: set[str]) -> list[str]:
-    """The points that run code which the mutant replaces (`names`): its own first, then the quickest."""
+def points_of(mutant: Mutant, check: Check, found: Survey, names: set[str], known: list[Death]) -> list[str]:
+    """The points that run code which the mutant replaces (`names`): known killers and its own first, then the quickest."""
     listed = check.of(mutant)
     surveyed = found.points.get(check.name, {})
     if not check.traced or not surveyed:
-        return listed
-    first = [point for point in check.first(mutant) if point in surveyed]
+        mine = [death.point for death in known if death.point in listed]
+        return list(dict.fromkeys([*mine, *listed]))
+    first = [point for point in (*(death.point for death in known), *check.first(mutant)) if point in surveyed]
     numbers = found.numbers(names)
     rest = [point for point in listed if point in surveyed and (not names or surveyed[point].runs & numbers)]
     return list(dict.fromkeys([*first, *sorted(rest, key=lambda point: surveyed[point].seconds)]))
@@ -63,9 +66,9 @@ def points_of(mutant: Mutant, check: Check, found: Survey, names: set[str]) -> l
 
 def jobs(
     mutants: list[Mutant], checks: list[Check], found: Survey, have: Callable[[str, str], bool], limit_s: float,
-    blank: Callable[[Cell], None],
+    blank: Callable[[Cell], None], killers: dict[str, list[Death]],
 ) -> Iterator[Job]:  # fmt: skip
-    """The cells that are not there yet; those in which there is nothing to try are `blank`."""
+    """The cells that are not there yet; those with nothing to try are `blank`. A known killer has the time to kill again."""
     for mutant in mutants:
         missing = [check for check in checks if not have(mutant.name, check.name)]
         missing.sort(key=lambda check: not list(check.first(mutant)))  # those that have something made for it go first
@@ -73,9 +76,10 @@ def jobs(
         for check in missing:
             if have(mutant.name, check.name):
                 continue
-            points = points_of(mutant, check, found, names)
+            known = [death for death in killers.get(mutant.name, []) if death.check == check.name]
+            points = points_of(mutant, check, found, names, known)
             if points:
-                cpu_s = check.seconds or limit_s
+                cpu_s = max([check.seconds or limit_s, *(death.seconds * AGAIN for death in known)])
                 yield Job((mutant.name, check.name, len(points)), work(mutant, check, points, cpu_s), cpu_s * 1.5 + 10)
             else:
                 blank(Cell(mutant.name, check.name))

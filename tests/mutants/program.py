@@ -153,7 +153,7 @@ def _celled(given: Given, chosen: list[Mutant], listed: list[Check], found: Surv
             if cell.of:
                 tell(f"[{at}/{wanted}] {cell.mutant} x {cell.check}: {cell.word} {cell.deaths[0].said if cell.deaths else ''}")
 
-        for done in run_all(jobs(chosen, listed, found, have, given.seconds, keep), given.jobs):
+        for done in run_all(jobs(chosen, listed, found, have, given.seconds, keep, fast.known()), given.jobs):
             keep(cell_of(done))
     return [cell for (mutant, _), cell in cells.items() if mutant in names]
 

@@ -26,13 +26,14 @@ FILES: dict[str, tuple[str, ...]] = {
 """Where the tests of a check are; those of the casebook and of the kits are told by folder and class, the rest are unit tests."""
 
 ELSEWHERE = (
-    "tests/test_tidy.py", "tests/test_packaging.py", "tests/test_mutants.py", "tests/test_explorer.py", "tests/test_proofs.py",
-    "tests/test_proofs_view.py", "tests/test_spec.py", "tests/test_demo.py", "tests/test_cli.py", "tests/test_embedded_job.py",
-    "tests/test_examples.py", "tests/test_store_kit.py", "tests/test_traces.py", "tests/test_workload.py",
-    "tests/test_cluster_zmq.py", "tests/test_history.py", "tests/test_reference_cache.py", "tests/test_trace.py",
-    "tests/test_report.py", "tests/test_logs.py", "tests/test_explorer_output.py", "tests/test_simulator.py",
-    "tests/test_machine_coverage.py", "tests/test_profiles.py", "tests/test_symbolic.py", "tests/test_record.py",
-    "tests/model_based/test_mutants_die.py", "tests/cases/test_mutants_of_cases.py",
+    "tests/test_tidy.py", "tests/test_packaging.py", "tests/test_mutants.py", "tests/test_explorer.py",
+    "tests/test_proofs.py", "tests/test_proofs_view.py", "tests/test_spec.py", "tests/test_demo.py", "tests/test_cli.py",
+    "tests/test_embedded_job.py", "tests/test_examples.py", "tests/test_store_kit.py", "tests/test_traces.py",
+    "tests/test_workload.py", "tests/test_cluster_zmq.py", "tests/test_history.py", "tests/test_reference_cache.py",
+    "tests/test_trace.py", "tests/test_report.py", "tests/test_logs.py", "tests/test_explorer_output.py",
+    "tests/test_simulator.py", "tests/test_machine_coverage.py", "tests/test_mutation.py", "tests/test_invariant_page.py",
+    "tests/test_profiles.py", "tests/test_symbolic.py", "tests/test_record.py", "tests/model_based/test_mutants_die.py",
+    "tests/cases/test_mutants_of_cases.py",
 )  # fmt: skip
 """Not points: tests of the other checks themselves, of text and packaging, and those that run a whole cluster for seconds."""
 
