@@ -73,6 +73,12 @@ def test_a_promise_that_nothing_keeps_is_a_failed_run(monkeypatch: pytest.Monkey
     assert "never happened: pigs flown" in story_of(outcome)
 
 
+@pytest.mark.parametrize(("seed", "profile"), [(20, "storm"), (35, "mixed")])
+def test_what_a_start_has_found_is_durable_even_if_its_own_first_commit_fails(seed: int, profile: str) -> None:
+    """A commit of unknown outcome had happened; the start that found it wrote its leases, and that failed too."""
+    fine(run_plan(plan(seed, steps=150, profile=profile)))
+
+
 def test_seconds_of_virtual_time_bound_a_run_too() -> None:
     outcome = fine(simulate(4, profile="calm", seconds=2))
     assert outcome.virtual_ms > 2_000
