@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from pinfold.backends.base import StoreVersion
+from pinfold.backends.lmdb import LmdbStore
 from pinfold.core import commands as c
+from pinfold.core.directory import Directory
 from pinfold.core.errors import InvariantViolation
 from pinfold.core.events import Tick
 from pinfold.core.ids import SessionId
 from pinfold.core.invariants import check_progress
-from pinfold.core.state import Lease
+from pinfold.core.state import FORMAT, RECORD_TYPES, DirectoryConfig, Lease
 
 from .directory_world import CLIENT, N1, N2, World, id_of
 
@@ -141,3 +145,20 @@ def test_a_lease_that_a_start_fixes_anew_is_seen_between_two_states(world: World
     world.state.node_leases[N1] = Lease(10**9)
     with pytest.raises(InvariantViolation, match=r"DUR-1.*was fixed to"):
         check_progress(before, world.state)
+
+
+def test_a_store_of_before_is_read_and_one_with_leases_is_refused_by_what_does_not_know_them(tmp_path: Path) -> None:
+    before = {table: kind for table, kind in RECORD_TYPES.items() if not table.endswith("_leases")}
+    with LmdbStore(tmp_path, before, owner="directory/0", shard=0, versions=FORMAT) as store:
+        directory = Directory(DirectoryConfig(), Directory.blank(store.identity.store_id))
+        directory.start(0)
+        store.commit((("meta", "meta", directory.state.meta),))
+        store.commit(directory.step(c.OpenSession(CLIENT, "t", "", LEASE_MS), 5).persist)
+    with LmdbStore(tmp_path, RECORD_TYPES, owner="directory/0", shard=0, versions=FORMAT) as store:
+        again = Directory(DirectoryConfig(), Directory.load(store.load()))
+        store.commit(again.start(9).persist)
+        (session,) = again.state.sessions
+        assert again.state.session_leases == {session: Lease(again.state.meta.clock_ms + LEASE_MS)}
+    older = LmdbStore(tmp_path, before, owner="directory/0", shard=0, versions=FORMAT)
+    with older as store, pytest.raises(StoreVersion, match="session_leases"):
+        store.load()
