@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +202,22 @@ def test_a_mutant_dies_by_its_two_killers_which_pass_without_it() -> None:
 def test_what_a_kill_said_is_kept_without_the_paths_of_this_machine(tmp_path: Path) -> None:
     said = line_of(ValueError(f"File '{deaths.ROOT}/tests/a.py' has claimed {tmp_path}/store, and\nwaits"))
     assert said == "ValueError: File 'tests/a.py' has claimed , and waits"
+
+
+def test_a_fault_is_not_found_out_by_what_it_remembers_of_another_point() -> None:
+    """Two mutants had a killer that killed only where another point had been before: planted once for all points, they remembered."""
+    seen: list[str] = []
+
+    @contextmanager
+    def plant() -> Iterator[None]:
+        seen.clear()
+        yield
+
+    def run(point: str, mutant: Mutant) -> Death | None:
+        seen.append(point)
+        return Death("unit", "examples", point, "some.py", "it was here before") if len(seen) > 1 else None
+
+    forgetful = Mutant("remembers", "client", "", "", plant)
+    said: list[Any] = []
+    matrix.work(forgetful, Check("unit", "examples", "", ["a", "b", "c"], run), ["a", "b", "c"], 9.0)(said.append)
+    assert said == [{"tried": 1}, {"tried": 2}, {"tried": 3}]

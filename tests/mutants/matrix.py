@@ -86,32 +86,36 @@ def jobs(
 
 
 def work(mutant: Mutant, check: Check, points: list[str], cpu_s: float) -> Callable[[Say], None]:
-    """In the child: plant, and go from point to point until it is dead by an oracle of the check's own, or time is up."""
+    """In the child: from point to point until it is dead by an oracle of the check's own, or time is up. The fault is planted
+    anew at each: one that remembers what it has seen must not be found out by what it remembers of another point."""
+
+    def planted(point: str) -> Death | None:
+        with mutant.plant():
+            return check.run(point, mutant)
 
     def run(say: Say) -> None:
         begun = time.process_time()
         more = len(points)
-        with mutant.plant():
-            for at, point in enumerate(points, 1):
-                death = check.run(point, mutant)
-                spent = time.process_time() - begun
-                say({"tried": at})
-                if death is not None:
-                    say(evolve(death, seconds=round(spent, 3)).as_dict())
-                    if death.oracle not in SHARED:
-                        return
-                    with blind():
-                        seen = check.run(point, mutant)
-                    if seen is not None and seen.oracle not in SHARED:
-                        say(evolve(seen, seconds=round(time.process_time() - begun, 3), blind=True).as_dict())
-                        return
-                    more = min(more, SECOND_LOOK)
-                more -= 1
-                if more <= 0:
+        for at, point in enumerate(points, 1):
+            death = planted(point)
+            spent = time.process_time() - begun
+            say({"tried": at})
+            if death is not None:
+                say(evolve(death, seconds=round(spent, 3)).as_dict())
+                if death.oracle not in SHARED:
                     return
-                if spent > cpu_s:
-                    say({"ended": f"{cpu_s:.0f} s"})
+                with blind():
+                    seen = planted(point)
+                if seen is not None and seen.oracle not in SHARED:
+                    say(evolve(seen, seconds=round(time.process_time() - begun, 3), blind=True).as_dict())
                     return
+                more = min(more, SECOND_LOOK)
+            more -= 1
+            if more <= 0:
+                return
+            if spent > cpu_s:
+                say({"ended": f"{cpu_s:.0f} s"})
+                return
 
     return run
 
