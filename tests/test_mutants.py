@@ -205,7 +205,7 @@ def test_what_a_kill_said_is_kept_without_the_paths_of_this_machine(tmp_path: Pa
 
 
 def test_a_fault_is_not_found_out_by_what_it_remembers_of_another_point() -> None:
-    """Two mutants had a killer that killed only where another point had been before: planted once for all points, they remembered."""
+    """Two mutants had a killer that killed only where another point had been before: planted once for all, they remembered."""
     seen: list[str] = []
 
     @contextmanager
