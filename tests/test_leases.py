@@ -74,6 +74,29 @@ def test_whatever_a_session_says_lifts_what_was_fixed_and_once_is_enough(world: 
     assert ("session_leases", session) not in written(world)
 
 
+def test_a_node_that_has_lapsed_has_no_lease_to_fix_and_those_after_it_have(world: World) -> None:
+    world.lapse(N1)
+    world.restart()
+    assert list(world.state.nodes) == [N1, N2]
+    assert set(world.state.node_leases) == set(world.state.node_due) == {N2}
+
+
+@pytest.mark.parametrize("whose", ["session", "node"])
+def test_one_silent_holder_of_either_kind_is_enough_for_time_to_be_kept(world: World, whose: str) -> None:
+    world.restart()
+    for name in (N1, N2) if whose == "session" else (N1,):
+        world.beat(name)
+    if whose == "node":
+        world.ask(c.KeepAlive(CLIENT, "k", world.session))
+    assert (bool(world.state.session_leases), bool(world.state.node_leases)) == (whose == "session", whose == "node")
+    saved = world.state.saved_ms
+    world.tick(world.config.lease_save_ms - 1)
+    assert world.ready.persist == ()
+    world.tick(1)
+    assert written(world) == [("meta", "meta")]
+    assert world.state.saved_ms == saved + world.config.lease_save_ms
+
+
 def test_a_heartbeat_and_a_registration_of_the_same_boot_lift_what_was_fixed(world: World) -> None:
     world.restart()
     world.beat(N1)
