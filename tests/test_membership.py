@@ -118,6 +118,28 @@ def test_a_registration_at_the_edge_of_what_is_taken_is_taken(world: World, name
     assert world.create("A").node in (N1, N2, N3)
 
 
+def test_a_node_that_takes_no_order_for_a_repair_interval_is_asked_for_an_inventory_once_in_each(world: World) -> None:
+    world.create("A", N1)  # an order that n1 does not take
+    asked = []
+    for _ in range(9):
+        world.now += world.config.repair_ms // 4
+        asked.append(world.beat(N1, 0).inventory)
+    assert asked == [False, False, False, True, False, False, False, True, False]
+    world.now += world.config.repair_ms // 4
+    assert not world.beat(N1).inventory, "it has taken it"
+
+
+def test_the_number_of_another_term_says_nothing(world: World) -> None:
+    world.create("A", N1)
+    world.step(reports.Heartbeat(N1, world.incarnation(N1), 0, 1))
+    assert world.state.links[N1].seen == 0
+    now = world.state.meta.clock_ms
+    world.lapse(N1)
+    link = world.state.links[N1]
+    assert (link.seen, link.ready) == (0, False)
+    assert now < link.seen_at <= world.state.meta.clock_ms
+
+
 def test_what_is_turned_away_is_counted(world: World) -> None:
     old = world.incarnation(N1)
     world.register(N1, "b2")

@@ -193,10 +193,22 @@ def test_parts_of_two_snapshots_are_never_put_together(world: World) -> None:
     assert all(world.role(copy) is Role.AUTHORITATIVE for copy in copies)
 
 
+def test_a_late_part_of_an_earlier_snapshot_does_not_take_the_place_of_a_later_one(world: World) -> None:
+    copies = [world.put(name) for name in "AB"]
+    part(world, 0, 2, entry(copies[0]), snapshot=51)
+    part(world, 0, 2, snapshot=50)
+    part(world, 1, 2, entry(copies[1]), snapshot=51)
+    assert all(world.role(copy) is Role.AUTHORITATIVE for copy in copies)
+    assert N1 not in world.state.arriving, "what is whole is not kept"
+    part(world, 0, 2, snapshot=50)
+    assert N1 in world.state.arriving, "and what comes after it begins anew"
+
+
 def test_parts_of_an_earlier_registration_are_forgotten(world: World) -> None:
     copy = world.put("A")
     part(world, 0, 2)
     world.lapse(N1)
+    assert N1 not in world.state.arriving
     world.register(N1, ready=False)
     part(world, 1, 2)
     assert world.role(copy) is Role.AUTHORITATIVE
@@ -274,3 +286,58 @@ def test_a_stored_backup_of_before_meets_a_copy_of_after_and_frees_nothing() -> 
     world.inventory(N1, [entry(copy)])
     assert world.state.halted
     assert world.orders(orders.Free) == []
+
+
+# ---- reports -------------------------------------------------------------------------------------------------
+
+
+def test_a_stale_fact_is_counted_and_those_after_it_in_the_same_report_are_taken(world: World) -> None:
+    created = world.create("A", N1)
+    world.report(N1, reports.Freed(CopyId(0, 1, 9)), reports.Sealed(created.copy, MANIFEST))
+    assert world.is_in("A", State.LOCAL)
+    assert world.counter("stale_facts") == 1
+    world.report(N1, reports.TierChanged(created.copy, Tier.SSD))
+    assert world.counter("stale_facts") == 1
+
+
+def test_what_a_node_frees_is_lost_unless_it_was_to_be_freed(world: World) -> None:
+    copy = world.put("A")
+    world.freed(copy)
+    assert world.state.groups.get(id_of("A")) is None or world.group("A").reason is Reason.LOST
+    first = world.put("B")
+    world.replica("B", N2)
+    world.do(c.Evict(id_of("B")))
+    asked = world.group("B").reason
+    assert asked is not Reason.LOST
+    world.freed(first)
+    assert world.group("B").reason is asked
+    (second,) = world.state.copies[id_of("B")]
+    assert second.role is Role.FREEING
+
+
+def test_the_absence_of_what_was_to_be_freed_is_no_loss(world: World) -> None:
+    copy = world.put("A")
+    world.replica("A", N2)
+    world.do(c.Evict(id_of("A")))
+    asked = world.group("A").reason
+    world.inventory(N1, [])
+    assert world.role(copy) is None
+    assert world.group("A").reason is asked
+    assert asked is not Reason.LOST
+
+
+def test_local_moves_are_counted_by_where_they_go_and_returns_are_counted(world: World) -> None:
+    copy = world.put("A")
+    for tier in (Tier.SSD, Tier.SSD, Tier.DRAM):
+        world.report(N1, reports.TierChanged(copy, tier))
+    assert (world.counter("demotions"), world.counter("promotions")) == (1, 1)
+    world.lapse(N1)
+    world.register(N1, ready=False)
+    world.inventory(N1, [entry(copy)])
+    assert world.counter("returns") == 1
+
+
+def test_an_inventory_leaves_what_the_last_heartbeat_told(world: World) -> None:
+    world.step(reports.Heartbeat(N1, world.incarnation(N1), 1, 0, stuck=("guard 7",)))
+    world.inventory(N1)
+    assert world.state.links[N1].stuck == ("guard 7",)

@@ -51,6 +51,38 @@ def test_an_object_in_no_record_that_is_older_than_the_scan_is_garbage(remote: W
     assert remote.is_in("A", State.REMOTE)
 
 
+def test_an_object_as_old_as_the_scan_is_garbage_and_counted(remote: World) -> None:
+    stray = CopyId(0, remote.state.scans[STORE].revision, 9)
+    scan(remote, stored(remote), stray)
+    assert remote.orders(orders.FreeObject)[-1] == orders.FreeObject(stray, STORE)
+    assert remote.counter("garbage_objects") == 1
+
+
+def test_a_list_of_as_many_objects_as_a_scan_may_have_counts_and_a_longer_one_does_not() -> None:
+    world = World(N1, N2, stores=10, scan_ms=5_000, repair_ms=1_000, scan_objects_max=2)
+    strays = [CopyId(0, 1, at) for at in range(1, 4)]
+    world.advance(5_500)
+    scan(world, *strays)
+    assert (world.counter("stale_scans"), world.counter("garbage_objects")) == (1, 0)
+    scan(world, *strays[:2])
+    assert (world.counter("stale_scans"), world.counter("garbage_objects")) == (1, 2)
+
+
+def test_a_freed_object_that_is_missing_has_gone_also_if_nothing_was_ordered_since_the_start(remote: World) -> None:
+    copy = stored(remote)
+    remote.do(c.Evict(id_of("A")))
+    assert remote.role(copy) is Role.FREEING
+    remote.restart()
+    remote.renew()
+    for name in (N1, N2):
+        remote.inventory(name)
+    remote.state.ordered.pop(copy, None)
+    remote.advance(5_500)
+    remote.state.ordered.pop(copy, None)
+    scan(remote)
+    assert remote.role(copy) is None
+
+
 def test_an_object_that_is_younger_than_the_scan_is_not_touched(remote: World) -> None:
     """A write that began after the scan: its record may not be in our hands yet, or already gone."""
     number, revision = remote.state.scans[STORE].number, remote.state.scans[STORE].revision
