@@ -116,6 +116,8 @@ class Run:
         """What the directory has decided and not yet committed: group, creation, manifest, epoch, owner."""
         self.creations: dict[GroupId, int] = {}
         self.guards: dict[tuple[str, str, int], Guarded] = {}
+        self.let: dict[tuple[str, str, int], None] = {}
+        """Guards that the engine has let go: a late second answer does not give them back."""
         self.tokens = 0
         self.followed: DirectoryState | None = None
         self.directory: Any = None
@@ -287,10 +289,13 @@ class Run:
             tier = member.tiers[message.tier]
             data = tier.bytes_of(message.copy)
             key = (member.address, member.machine.boot, message.guard)
-            self.guards[key] = Guarded(member.address, member.machine.boot, message, data)
+            if key not in self.let:
+                self.guards[key] = Guarded(member.address, member.machine.boot, message, data)
 
     def let_go(self, guarded: Guarded) -> None:
-        self.guards.pop((guarded.address, guarded.boot, guarded.number.guard), None)
+        key = (guarded.address, guarded.boot, guarded.number.guard)
+        self.guards.pop(key, None)
+        self.let[key] = None
         self.engine.send(guarded.address, r.Let(ENGINE, self.token(), guarded.number.guard))
 
     def engine_exits(self) -> None:

@@ -79,6 +79,11 @@ def test_what_a_start_has_found_is_durable_even_if_its_own_first_commit_fails(se
     fine(run_plan(plan(seed, steps=150, profile=profile)))
 
 
+def test_a_guard_that_was_let_go_is_not_had_again_by_a_late_second_answer() -> None:
+    """The engine lets go; `Guarded` comes once more before `Let` arrives; then the node may move the bytes."""
+    fine(run_plan(plan(144, steps=400, profile="mixed")))
+
+
 def test_seconds_of_virtual_time_bound_a_run_too() -> None:
     outcome = fine(simulate(4, profile="calm", seconds=2))
     assert outcome.virtual_ms > 2_000
