@@ -22,7 +22,7 @@ from ..core.node_state import Stage
 from ..core.orders import Order
 from ..core.reports import Condition, CopyFailed, Heartbeat, Inventory, Register, Report
 from ..core.rows import is_readable
-from ..core.state import Copy, DirectoryState
+from ..core.state import FACTS, Copy, DirectoryState
 from ..core.table import MOVING
 from .cast import NOW, said
 from .keys import node_key
@@ -31,7 +31,6 @@ from .world_file import WorldFile
 
 BOOKS = ("groups", "copies", "holds", "sessions", "nodes")
 """The facts that a refused command leaves alone: all but the answer itself, and that its session's lease is renewed."""
-FACTS = (*BOOKS, "answers", "session_leases", "node_leases")
 INDEXES = ("group_of", "copies_at", "used", "pinned", "referred", "held", "lost", "progress", "timed", "unsettled")
 REPEATABLE = (Command, OpenSession, Register, Report, Inventory, Heartbeat)
 DOOR = ("Early", "WindowFull", "SessionEnded", "Overloaded")
@@ -90,6 +89,10 @@ def _refused(before: Directory, after: Directory, ready: Ready) -> None:
         table = same(before.state, after.state, (*BOOKS, "answers") if answer.refusal.reason in DOOR else BOOKS)
         _must(not table, "REFUSE-1", f"a command refused as {answer.refusal.reason} changed {table}")
         _must(before.state.used == after.state.used, "REFUSE-1", "a refused command changed reservations")
+        others = {number: lease for number, lease in before.state.session_leases.items() if number != reply.message.session}
+        renewed = after.state.session_leases in (others, before.state.session_leases)
+        renewed = renewed and after.state.node_leases == before.state.node_leases
+        _must(renewed, "REFUSE-1", "a refused command changed other leases than its sender's")
 
 
 def _granted(before: Directory, event: Command, ready: Ready) -> None:

@@ -15,14 +15,11 @@ from ..core.node_invariants import check_node
 from ..core.node_state import Stage
 from ..core.reports import Condition
 from ..core.rows import is_readable
-from ..core.state import Copy, DirectoryState, Group
+from ..core.state import FACTS, Copy, DirectoryState, Group
 
 if TYPE_CHECKING:
     from .sim_member import Member
     from .sim_world import World
-
-FACTS = ("groups", "copies", "holds", "sessions", "answers", "nodes", "session_leases", "node_leases")
-"""Tables of a directory that a restart must find."""
 
 GOING = (State.EVICTING, State.EVICTED)
 

@@ -25,12 +25,12 @@ from ..core.invariants import check_all, check_progress
 from ..core.node import Node
 from ..core.node_invariants import check_node, links_never_fall
 from ..core.records import evolve
-from ..core.state import RECORD_TYPES, DirectoryState
+from ..core.state import FACTS, RECORD_TYPES, DirectoryState
 from ..transport.inproc import Faults, InprocWire
 from . import sim_deposed
 from .record import Recorder
 from .sim_bytework import SLOW_MS, SlowByteWork
-from .sim_checks import FACTS, answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more, whole_state
+from .sim_checks import answers_are_kept, copies_are_there, decisions_have_reasons, nobody_knows_more, whole_state
 from .sim_faults import Clock, Counts, ProcessDied, SimStore, SimTier
 from .sim_member import Member, new_member
 from .sim_shape import DIRECTORY, STORE, Chance, Shape, client_config, directory_config, node_config

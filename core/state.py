@@ -226,6 +226,11 @@ class ScanNote:
     due: int
 
 
+LEASES: Final = ("session_leases", "node_leases")
+FACTS: Final = ("groups", "copies", "holds", "sessions", "answers", "nodes", *LEASES)
+"""The fields of a `DirectoryState` that are in the store, beside `meta`: what a restart must find."""
+
+
 def _dict() -> Any:
     return field(factory=dict)
 
@@ -341,7 +346,8 @@ class DirectoryConfig:
     move_ms: int = 30_000
     max_step_ms: int = 1_000
     lease_save_ms: int = 1_000
-    """How much directory time a crash may cost a lease that is waited out; each such step is one commit of one record."""
+    """A lease that is waited out loses this much directory time to a crash, and what was left to the next Tick; keeping it is a
+    commit of one record."""
     repair_ms: int = 1_000
     scan_ms: int = 10_000
     backoff_ms: int = 200

@@ -31,7 +31,7 @@ from .core.ids import NodeName, Peer, Tier
 from .core.node import Node
 from .core.node_invariants import check_node
 from .core.node_state import NodeConfig, TierRoom
-from .core.state import RECORD_TYPES, DirectoryConfig, DirectoryState
+from .core.state import FACTS, RECORD_TYPES, DirectoryConfig, DirectoryState
 from .transport.inproc import PERFECT, Faults, InprocWire, Port
 
 DIRECTORY = Peer("directory/0")
@@ -286,7 +286,7 @@ class EmbeddedCluster:
             if isinstance(member.machine, Node):
                 check_node(member.machine.state, member.machine.config)
         again = Directory.load(self.store.load())
-        for table in ("groups", "copies", "holds", "sessions", "answers", "nodes", "session_leases", "node_leases"):
+        for table in FACTS:
             if getattr(again, table) != getattr(self.state, table):
                 raise InvariantViolation("DUR-1", f"{table} in the store differ from those in memory")
 

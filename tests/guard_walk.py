@@ -17,11 +17,9 @@ from pinfold.core.ids import MovePolicy, NodeName, Reason, Role, Tier
 from pinfold.core.invariants import check_all, check_progress
 from pinfold.core.records import evolve
 from pinfold.core.reports import Condition
-from pinfold.core.state import StoreSpec
+from pinfold.core.state import FACTS, LEASES, StoreSpec
 
 from .directory_world import (
-    FACTS,
-    LEASES,
     MANIFEST,
     N1,
     N2,
